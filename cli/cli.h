@@ -92,6 +92,16 @@ typedef enum cli_id {
     CLI_NA_VALUES,
     CLI_DECIMAL,
     CLI_WEIGHTS_COLUMN,
+    CLI_CHOOSE,
+    CLI_SUBSETS,
+    CLI_WITH_REPLACEMENT,
+    CLI_INCLUDE,
+    CLI_OUTCOME,
+    CLI_OUTCOME_KIND,
+    CLI_HOLDOUT,
+    CLI_RANK,
+    CLI_BEST,
+    CLI_CODES,
     CLI_IDS_END
 } cli_id;
 
@@ -157,8 +167,8 @@ typedef struct cli_command {
 // The one table of subcommands (main.c); ends with NULL.
 extern const cli_command *const cli_commands[];
 extern const cli_command cli_command_emit, cli_command_explain, cli_command_fit, cli_command_predict,
-    cli_command_score, cli_command_data, cli_command_info, cli_command_cache, cli_command_tune,
-    cli_command_completion, cli_command_help, cli_command_version;
+    cli_command_explore, cli_command_score, cli_command_data, cli_command_info, cli_command_cache,
+    cli_command_tune, cli_command_completion, cli_command_help, cli_command_version;
 
 typedef struct cli_parser {
     const cli_command *command;

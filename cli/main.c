@@ -9,19 +9,13 @@
 #include <sys/stat.h>
 
 const cli_command *const cli_commands[] = {
-    &cli_command_emit,
-    &cli_command_explain,
-    &cli_command_fit,
-    &cli_command_predict,
-    &cli_command_score,
-    &cli_command_data,
-    &cli_command_tune,
-    &cli_command_info,
-    &cli_command_cache,
-    &cli_command_completion,
-    &cli_command_help,
-    &cli_command_version,
-    NULL,
+    &cli_command_emit,       &cli_command_explain,
+    &cli_command_fit,        &cli_command_predict,
+    &cli_command_score,      &cli_command_explore,
+    &cli_command_data,       &cli_command_tune,
+    &cli_command_info,       &cli_command_cache,
+    &cli_command_completion, &cli_command_help,
+    &cli_command_version,    NULL,
 };
 
 static const cli_command *find(const char *name) {

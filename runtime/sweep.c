@@ -259,8 +259,8 @@ static int point_set_add(point_set *set, int64_t i) {
     return 1;
 }
 
-km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts, int64_t picks,
-                         uint64_t seed, km_error *err) {
+km_status km_seed_random(int64_t *indices, const km_data *data, int64_t first_restart, int64_t restarts,
+                         int64_t picks, uint64_t seed, km_error *err) {
     int64_t n = km_data_points(data), usable = n;
     const double *weights = km_data_weights(data);
     point_set set = {calloc((size_t)(n / 8 + 1), 1)};
@@ -274,7 +274,8 @@ km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts
         for (int64_t p = 0; p < picks; p++) {
             // Beyond the last usable point a start repeats points: those clusters will stay empty.
             for (uint64_t attempt = 0;; attempt++) {
-                int64_t i = (int64_t)(km_draw(seed, (uint64_t)r, (uint64_t)p, attempt) * (double)n);
+                int64_t i =
+                    (int64_t)(km_draw(seed, (uint64_t)(first_restart + r), (uint64_t)p, attempt) * (double)n);
                 if (weights && !(weights[i] > 0)) continue;
                 chain[p] = i;
                 if (p >= usable || point_set_add(&set, i)) break;

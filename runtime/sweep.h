@@ -48,8 +48,13 @@ km_stop km_sweep_stop(const km_fit_params *params, const km_data_stats *stats, c
 km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, int64_t *work,
                        const km_seeds *seeds, const km_sweep_params *params, km_error *err);
 
-// Random starts: for each restart `picks` different points of positive weight, drawn by (seed, restart, pick).
-km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts, int64_t picks,
-                         uint64_t seed, km_error *err);
+// Random starts: for each restart from `first_restart` on `picks` different points of positive weight, drawn by (seed,
+// restart, pick).
+km_status km_seed_random(int64_t *indices, const km_data *data, int64_t first_restart, int64_t restarts,
+                         int64_t picks, uint64_t seed, km_error *err);
+
+// Orders a model's clusters, k x d centroids with k weights behind them: the one with most weight first, ties by their
+// centroids (fit/number.c).
+km_status km_number_clusters(double *centroids, int64_t k, int64_t d, km_error *err);
 
 #endif

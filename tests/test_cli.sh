@@ -93,7 +93,7 @@ usage() {
     silent_stderr
     run 0 --version
     in_stdout '^kmgen [0-9]+\.[0-9]+\.[0-9]+$'
-    for command in emit explain fit predict score info cache help version; do
+    for command in emit explain fit predict score explore info cache help version; do
         run 0 "$command" --help
         in_stdout "^Usage: kmgen $command"
         run 0 help "$command"
@@ -101,7 +101,7 @@ usage() {
     # Every option that the help names is known: what is wrong with these is never the option itself, in silence.
     # Sanitizers see every third.
     local turn=0
-    for command in emit explain fit predict score info cache; do
+    for command in emit explain fit predict score explore info cache; do
         for option in $("$kmgen" $command --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--.*'); do
             [ "$option" = --help ] && continue
             [ -n "${KMGEN_TEST_SAMPLE:-}" ] && [ $((turn++ % 3)) != 0 ] && continue
@@ -1518,6 +1518,114 @@ install() {
         fi
     fi
     expect "no man page is installed" test -n "$(find "$tree" -name 'kmgen.1*')"
+    no_files
+}
+
+explore() {
+    local table=$work/in/table.csv big=$work/in/big.csv
+    python '
+import random
+random.seed(1)
+print("a,b,c,same,word,few,amount,one,many")
+for i in range(600):
+    y = random.random() < .45
+    b = random.gauss(2 * y, 1)
+    print(random.gauss(0, 1), b, random.gauss(0, 5), 7, ["no", "yes"][y] if i % 10 else "", int(y), 3 * b, 1, f"w{i}",
+          sep=",")' >"$table"
+    run 0 explore "$table" --columns 1..4 --choose 1..2 -k 4 --n-init 2 --seed 5
+    in_stdout '^6 of 6 subsets of 4 columns, by simplified silhouette$'
+    in_stderr '1 of 4 columns never change \(the first is column 4 \(same\)\)'
+    # Words, numbers of classes, and numbers; rows without an outcome are not counted.
+    run 0 explore "$table" --columns 1..3 --choose 1 -k 4 --outcome word --holdout 0.3 --json j.json --plot p.svg \
+        --codes c.npy --model m-%d.json --best 2
+    in_stdout '^     1  b  .*balanced|^     1  b '
+    in_stdout 'rows that were held out; of 2 classes'
+    expect "rows without an outcome are counted" python '
+import json
+r = json.load(open("j.json"))
+assert r["outcome_rows"] == 540 and r["classes"] == 2 and r["subsets"][0]["columns"] == ["b"], r["outcome_rows"]
+assert r["columns"][1]["among_best"] == 1 and sum(r["subsets"][0]["counts"]) == 600'
+    run 0 predict m-2.json "$table" --labels l.npy
+    expect "the model predicts other labels than the code" python '
+import struct
+codes, labels = open("c.npy", "rb").read(), open("l.npy", "rb").read()
+codes, labels = codes[-1200:], struct.unpack("<600i", labels[-2400:])
+assert [codes[2 * i + 1] for i in range(600)] == list(labels)'
+    expect "no picture" grep -q 'svg' p.svg
+    rm -f -- j.json p.svg c.npy l.npy m-1.json m-2.json
+    run 0 explore "$table" --columns 1..3 --choose 1 -k 4 --outcome few --rank mutual_information
+    in_stdout 'by mutual information'
+    run 0 explore "$table" --columns 1..3 --choose 1 -k 4 --outcome amount
+    in_stdout 'by R\^2'
+    in_stdout '^     1  b '
+    # All columns but the outcome, where none are named.
+    python '
+for i in range(60): print(i % 7, i % 11, i % 13, int(i % 7 > 3), sep=",")' >"$work/in/plain.csv"
+    run 0 explore "$work/in/plain.csv" --outcome 4 --choose 1 -k 3
+    in_stdout '^3 of 3 subsets of 3 columns'
+    in_stdout '^     1  1 '
+    # What cannot be.
+    run 2 explore "$table" --columns 1..3 --choose 0
+    in_stderr "--choose must be how many columns, such as 3 or 2..4, from 1, got '0'"
+    run 2 explore "$table" --columns 1..3 --choose 4
+    in_stderr 'subsets of 4 columns cannot be: there are 3 to choose from'
+    run 2 explore "$table" --columns 1..3 --choose 2 --subsets 4
+    in_stderr 'there are 3 subsets of these sizes, fewer than 4: ask for as many at most'
+    run 0 explore "$table" --columns 1..3 --choose 2 --subsets 4 --with-replacement -k 2 --n-init 1
+    in_stdout '^4 of 3 subsets'
+    run 1 explore "$table" --columns 1..3,few --choose 2 --outcome few
+    in_stderr 'the outcome few is also a column that is clustered; leave it out of the columns, or exclude it'
+    one_line_error
+    run 1 explore "$table" --columns 1..3 --outcome one
+    in_stderr 'the outcome one has one class only'
+    run 2 explore "$table" --columns 1..3 --outcome none
+    in_stderr "--outcome: .* has no column"
+    run 1 explore "$table" --columns 1..3 --outcome many --outcome-kind number
+    in_stderr 'no number|numbers'
+    run 2 explore "$table" --columns 1..3 --outcome word --rank r2
+    in_stderr 'ranking by R\^2 needs an outcome of numbers, and word is one of classes'
+    run 2 explore "$table" --columns 1..3 --include d
+    in_stderr '--include: .* has no column "d"'
+    run 1 explore "$work/in/plain.csv" -k 61
+    in_stderr 'has 60 points, fewer than K = 61: ask for a smaller K'
+    run 2 explore "$table" --columns 1..3 -k 300
+    in_stderr 'K is 300; exploring takes 1..255'
+    run 1 explore "$table" --columns 1..3 --target cuda
+    in_stderr 'runs on the CPU alone so far; leave the target out, or say cpu'
+    one_line_error
+    run 2 explore - --outcome few
+    in_stderr 'which standard input cannot; name a file'
+    # More classes than there may be, as words and as numbers.
+    python '
+print("a,word,number")
+for i in range(5000): print(i % 9, f"w{i}", i, sep=",")' >"$big"
+    run 1 explore "$big" --columns a --choose 1 -k 2 --outcome word
+    in_stderr 'the outcome word has more than 4096 classes; its cells are text, so they cannot be numbers'
+    run 1 explore "$big" --columns a --choose 1 -k 2 --outcome number --outcome-kind class
+    in_stderr 'more than 4096 classes; where it is a number, say so \(--outcome-kind number\)'
+    run 0 explore "$big" --columns a --choose 1 -k 2 --outcome number
+    in_stdout 'by R\^2'
+    # Ctrl-C gives what is done.
+    python '
+import random
+random.seed(2)
+for i in range(4000): print(*(round(random.random(), 4) for c in range(14)), sep=",")' >"$big"
+    what='kmgen explore, interrupted'
+    env --default-signal=INT "$kmgen" explore "$big" --choose 1..6 --n-init 3 --tol 0 --json j.json \
+        >"$work/stdout" 2>"$work/stderr" &
+    local job=$!
+    sleep 2
+    kill -INT $job
+    wait $job
+    exit_status=$?
+    expect "exit status $exit_status after Ctrl-C" test $exit_status = 130
+    in_stderr 'interrupted after [0-9]+ of [0-9]+ subsets: the result is of these'
+    in_stdout '^[0-9]+ of 6475 subsets of 14 columns'
+    expect "the JSON has none of what is done" python '
+import json
+r = json.load(open("j.json"))
+assert 0 < r["count"] == len(r["subsets"]) < r["wanted"] == 6475'
+    rm -f j.json
     no_files
 }
 

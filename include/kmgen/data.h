@@ -230,8 +230,8 @@ KM_API km_status km_columns_to_table(char **out, const km_columns *columns, km_e
 KM_API km_status km_columns_to_json(char **out, const km_columns *columns, km_error *err);
 
 /// Writes a .npy file (version 1.0, C order) of `values`, rows x columns (columns 0: one dimension of rows); `dtype` is
-/// "<i4" (int32_t), "<f4" (float) or "<f8" (double), in the machine's own byte order. Never half a file; a link is
-/// followed. `path` "-" is standard output. KM_ERROR_USAGE: no such dtype or shape; KM_ERROR_IO.
+/// "<i4" (int32_t), "<f4" (float) or "<f8" (double), in the machine's own byte order, or "|u1" (uint8_t). Never half a
+/// file; a link is followed. `path` "-" is standard output. KM_ERROR_USAGE: no such dtype or shape; KM_ERROR_IO.
 KM_API km_status km_npy_write(const char *path, const void *values, int64_t rows, int64_t columns,
                               const char *dtype, km_error *err);
 

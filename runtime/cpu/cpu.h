@@ -126,6 +126,12 @@ void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot);
 // The rows behind the last centroid, which a pass may read.
 void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type);
 
+// After a pass (engine.c).
+// A cluster that lost its last point that weighs starts again from exact zeros.
+void km_cpu_totals_tidy(const cpu_engine *engine, cpu_slot *slot);
+// Updates an active slot. Non-zero when it stopped.
+int km_cpu_slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop);
+
 // int16 scores (int16_scores.c). Scales of points of which no feature f is above largest[f] in magnitude. Returns 0
 // where there are none.
 int km_cpu_int16_scales(float *scales, const double *largest, int64_t d);

@@ -250,8 +250,7 @@ static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
     }
 }
 
-// A cluster that lost its last point that weighs starts again from exact zeros.
-static void totals_tidy(cpu_engine *engine, cpu_slot *slot) {
+void km_cpu_totals_tidy(const cpu_engine *engine, cpu_slot *slot) {
     for (int64_t j = 0; j < slot->k; j++) {
         double *row = slot->totals + j * engine->pitch;
         if (row[engine->base.d + 1] == 0) memset(row, 0, (size_t)engine->pitch * sizeof *row);
@@ -315,7 +314,7 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
         engine->counters.distances_lloyd += engine->base.n * slot->k;
         if (!engine->tiling && !engine->bounds) engine->counters.distances += engine->base.n * slot->k;
         if (slot->sums_by_owner) KM_TRY(layout->owned_sums(engine, s, err));
-        totals_tidy(engine, slot);
+        km_cpu_totals_tidy(engine, slot);
         slot->mode = engine->tiling ? KM_CPU_REFRESH : KM_CPU_MOVE;
     }
     layout->pass_end(engine);
@@ -383,8 +382,7 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
     return shift;
 }
 
-// Updates an active slot. Non-zero when it stopped.
-static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop) {
+int km_cpu_slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop) {
     km_slot_found found = {.inertia = slot_inertia(engine, slot),
                            .empty_count = slot_count_empty(engine, slot),
                            .relocatable = slot->relocatable_count > 0,
@@ -408,7 +406,8 @@ static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *pas
         KM_TRY(pass_all(engine, err));
         ++*passes;
         for (int64_t s = 0; s < base->slots_count; s++)
-            if (slot_is_active(&engine->slots[s])) stopped |= slot_step(engine, &engine->slots[s], stop);
+            if (slot_is_active(&engine->slots[s]))
+                stopped |= km_cpu_slot_step(engine, &engine->slots[s], stop);
     }
     for (int64_t s = 0; s < base->slots_count; s++) states[s] = engine->slots[s].state;
     return KM_OK;

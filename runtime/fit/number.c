@@ -21,16 +21,14 @@ static int compare(const void *a_bytes, const void *b_bytes) {
     return a->index < b->index ? -1 : 1;
 }
 
-km_status km_fit_number_clusters(km_fit_job *f, int64_t q) {
-    int64_t k = f->spec.clusters[q], d = f->engine->d;
-    double *centroids = f->best[q].centroids, *weights = centroids + k * d;
-    if (f->params->init == KM_INIT_GIVEN) return KM_OK; // the caller's order
+km_status km_number_clusters(double *centroids, int64_t k, int64_t d, km_error *err) {
+    const double *weights = centroids + k * d;
     cluster *order = malloc((size_t)k * sizeof *order);
     double *sorted = malloc((size_t)(k * (d + 1)) * sizeof *sorted);
     if (!order || !sorted) {
         free(order);
         free(sorted);
-        return km_fail_memory(f->err, "the order of clusters", k * (d + 1) * (int64_t)sizeof *sorted);
+        return km_fail_memory(err, "the order of clusters", k * (d + 1) * (int64_t)sizeof *sorted);
     }
     for (int64_t j = 0; j < k; j++) order[j] = (cluster){weights[j], centroids + j * d, d, j};
     qsort(order, (size_t)k, sizeof *order, compare);
@@ -42,4 +40,9 @@ km_status km_fit_number_clusters(km_fit_job *f, int64_t q) {
     free(order);
     free(sorted);
     return KM_OK;
+}
+
+km_status km_fit_number_clusters(km_fit_job *f, int64_t q) {
+    if (f->params->init == KM_INIT_GIVEN) return KM_OK; // the caller's order
+    return km_number_clusters(f->best[q].centroids, f->spec.clusters[q], f->engine->d, f->err);
 }

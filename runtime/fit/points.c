@@ -128,5 +128,5 @@ km_status km_fit_make_seeds(km_fit_job *f) {
     if (!f->seeds.indices)
         return km_fail_memory(f->err, "the seeds of all restarts", f->restarts * picks * 8);
     if (f->params->init == KM_INIT_PLUSPLUS) return seed_plusplus(f, picks);
-    return km_seed_random(f->seeds.indices, f->data, f->restarts, picks, f->params->seed, f->err);
+    return km_seed_random(f->seeds.indices, f->data, 0, f->restarts, picks, f->params->seed, f->err);
 }

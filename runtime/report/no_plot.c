@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// In the place of plot.c and tune_plot.c where the library is built without cairo.
+// In the place of plot.c, tune_plot.c and explore_plot.c where the library is built without cairo.
 #include "../../base/error.h"
 
+#include <kmgen/explore.h>
 #include <kmgen/result.h>
 #include <kmgen/tune.h>
 
@@ -19,6 +20,11 @@ km_status km_result_plot(const char *path, const km_result *result, km_error *er
 }
 
 km_status km_tune_plot(const char *path, const km_tune_result *result, km_error *err) {
+    (void)result;
+    return refuse(path, err);
+}
+
+km_status km_explore_plot(const char *path, const km_explore_result *result, km_error *err) {
     (void)result;
     return refuse(path, err);
 }

@@ -28,14 +28,15 @@ void km_npy_head(unsigned char head[KM_NPY_HEAD_SIZE], const char *dtype, int64_
     memcpy(head, magic, sizeof magic);
     int size =
         snprintf((char *)head + START, REST, "{'descr': '%c%.2s', 'fortran_order': False, 'shape': %s, }",
-                 native_order, dtype + 1, shape);
+                 dtype[0] == '|' ? '|' : native_order, dtype + 1, shape);
     head[START + size] = ' ';
     head[KM_NPY_HEAD_SIZE - 1] = '\n';
 }
 
 km_status km_npy_write(const char *path, const void *values, int64_t rows, int64_t columns, const char *dtype,
                        km_error *err) {
-    int is_known = strcmp(dtype, "<i4") == 0 || strcmp(dtype, "<f4") == 0 || strcmp(dtype, "<f8") == 0;
+    int is_known = strcmp(dtype, "<i4") == 0 || strcmp(dtype, "<f4") == 0 || strcmp(dtype, "<f8") == 0 ||
+                   strcmp(dtype, "|u1") == 0;
     int64_t count, bytes;
     if (!is_known || rows < 0 || columns < 0 || km_mul_overflows(&count, rows, columns ? columns : 1) ||
         km_mul_overflows(&bytes, count, dtype[2] - '0'))

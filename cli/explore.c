@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+#include "cli.h"
+
+#include <kmgen/explore.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUT_JSON, OUT_MODEL, OUT_CODES, OUT_PLOT, OUT_COUNT };
+enum { TABLE_ROWS = 10 };
+
+typedef struct explore_options {
+    cli_output outputs[OUT_COUNT];
+    cli_changes changes;
+    const char *outcome;
+    km_outcome_kind kind;
+    km_data_params data;
+    km_explore_params explore;
+} explore_options;
+
+// "3" or "2..4".
+static int take_choose(explore_options *options, const cli_parser *parser) {
+    long long least, most;
+    int end = 0, ends = 0;
+    if (sscanf(parser->value, "%lld%n..%lld%n", &least, &end, &most, &ends) < 2) most = least, ends = end;
+    if (!ends || parser->value[ends] || least < 1 || most < least || most > KM_FEATURES_DENSE_MAX)
+        return cli_usage(parser->command,
+                         "--choose must be how many columns, such as 3 or 2..4, from 1, got '%s'",
+                         parser->value);
+    options->explore.size_min = least;
+    options->explore.size_max = most;
+    return 0;
+}
+
+static int take_rank(explore_options *options, const cli_parser *parser) {
+    const char *names[KM_RANK_COUNT + 2] = {[KM_RANK_COUNT] = "auto"};
+    int choice = 0;
+    for (int r = 0; r < KM_RANK_COUNT; r++) names[r] = km_rank_name((km_rank)r);
+    if (cli_choice(parser, "--rank", &choice, names)) return CLI_USAGE;
+    options->explore.rank = choice == KM_RANK_COUNT ? KM_RANK_AUTO : (km_rank)choice;
+    return 0;
+}
+
+static int take_choice(explore_options *options, const cli_parser *parser, int id) {
+    static const char *const inits[] = {"k-means++", "random", NULL};
+    static const char *const kinds[] = {"auto", "class", "number", NULL};
+    int choice = 0;
+    if (id == CLI_INIT) {
+        if (cli_choice(parser, "--init", &choice, inits)) return CLI_USAGE;
+        options->explore.init = choice ? KM_INIT_RANDOM : KM_INIT_PLUSPLUS;
+        return 0;
+    }
+    if (cli_choice(parser, "--outcome-kind", &choice, kinds)) return CLI_USAGE;
+    options->kind = (km_outcome_kind)choice;
+    return 0;
+}
+
+static int take_share(explore_options *options, const cli_parser *parser) {
+    if (cli_share(parser, "--holdout", &options->explore.holdout)) return CLI_USAGE;
+    if (options->explore.holdout < 1) return 0;
+    return cli_usage(parser->command, "--holdout 1 leaves no row to learn from; give a share below 1");
+}
+
+static int take(explore_options *options, const cli_parser *parser, int id) {
+    km_explore_params *explore = &options->explore;
+    switch (id) {
+    case CLI_CHOOSE:
+        return take_choose(options, parser);
+    case CLI_SUBSETS:
+        return cli_int(parser, "--subsets", &explore->subsets, 1, KM_SUBSETS_MAX);
+    case CLI_WITH_REPLACEMENT:
+        explore->with_replacement = 1;
+        return 0;
+    case CLI_INCLUDE:
+        explore->include = parser->value;
+        return 0;
+    case CLI_N_INIT:
+        return cli_int(parser, "--n-init", &explore->n_init, 1, 1000000);
+    case CLI_MAX_ITER:
+        return cli_int(parser, "--max-iter", &explore->max_iter, 1, INT64_MAX);
+    case CLI_TOL:
+        return cli_nonnegative(parser, "--tol", &explore->tol);
+    case CLI_INIT:
+    case CLI_OUTCOME_KIND:
+        return take_choice(options, parser, id);
+    case CLI_SCALE:
+        return cli_scale(parser, &explore->scale);
+    case CLI_SEED:
+        return cli_seed(parser, &explore->seed);
+    case CLI_WEIGHTS:
+        options->data.weights = parser->value;
+        return 0;
+    case CLI_OUTCOME:
+        options->outcome = parser->value;
+        return 0;
+    case CLI_HOLDOUT:
+        return take_share(options, parser);
+    case CLI_RANK:
+        return take_rank(options, parser);
+    case CLI_BEST:
+        return cli_int(parser, "--best", &explore->best, 1, KM_SUBSETS_MAX);
+    case CLI_JSON:
+        options->outputs[OUT_JSON].path = parser->value;
+        return 0;
+    case CLI_MODEL:
+        options->outputs[OUT_MODEL].path = parser->value;
+        return 0;
+    case CLI_CODES:
+        options->outputs[OUT_CODES].path = parser->value;
+        return 0;
+    case CLI_PLOT:
+        options->outputs[OUT_PLOT].path = parser->value;
+        return 0;
+    case CLI_THREADS:
+        return cli_int(parser, "--threads", &explore->threads, 1, 4096);
+    case CLI_CLUSTERS:
+    case CLI_TARGET:
+    case CLI_TYPE:
+        return cli_changes_take(&options->changes, parser, id);
+    default:
+        return cli_data_take(&options->data, parser, id);
+    }
+}
+
+static int parse(explore_options *options, cli_parser *parser) {
+    for (int id; (id = cli_next(parser)) != CLI_END;) {
+        if (id == CLI_STOP) return -1;
+        if ((parser->exit = take(options, parser, id)) != 0) return -1;
+    }
+    if ((parser->exit = cli_positional(parser, 1, 1, "DATA")) != 0) return -1;
+    const char *data = parser->argv[parser->first];
+    const char *inputs[] = {data, options->data.weights ? options->data.weights : data, NULL};
+    parser->exit = cli_data_check(&options->data, parser, data);
+    if (!parser->exit && options->outcome && strcmp(data, "-") == 0)
+        parser->exit =
+            cli_usage(parser->command, "--outcome reads the table a second time, which standard input "
+                                       "cannot; name a file");
+    if (!parser->exit) parser->exit = cli_outputs_check(parser->command, options->outputs, OUT_COUNT, inputs);
+    if (!parser->exit && options->outputs[OUT_CODES].path) options->explore.codes = -1;
+    return parser->exit ? -1 : 0;
+}
+
+// The path of the model at `place` among the best: %d in it is that place.
+static void model_path(char out[4096], const char *path, int64_t place) {
+    const char *mark = strstr(path, "%d");
+    if (mark)
+        snprintf(out, 4096, "%.*s%lld%s", (int)(mark - path), path, (long long)place, mark + 2);
+    else
+        snprintf(out, 4096, "%s", path);
+}
+
+static km_status write_models(const char *path, const km_explore_result *result, km_error *err) {
+    int64_t count = strstr(path, "%d") ? result->best : 1;
+    for (int64_t i = 0; i < count; i++) {
+        char own[4096];
+        model_path(own, path, i + 1);
+        km_status status = km_explore_write_model(own, result, result->ranking[i], err);
+        if (status != KM_OK) return status;
+    }
+    return KM_OK;
+}
+
+static km_status write_json(const char *path, const km_explore_result *result, km_error *err) {
+    char *text = NULL;
+    km_status status = km_explore_to_json(&text, result, err);
+    if (status == KM_OK) status = km_text_write(path, text, err);
+    km_text_free(text);
+    return status;
+}
+
+static km_status write_output(int output, const char *path, const km_explore_result *result, km_error *err) {
+    switch (output) {
+    case OUT_JSON:
+        return write_json(path, result, err);
+    case OUT_MODEL:
+        return write_models(path, result, err);
+    case OUT_CODES:
+        return km_npy_write(path, result->codes_of_rows, result->rows, result->codes, "|u1", err);
+    default:
+        return km_explore_plot(path, result, err);
+    }
+}
+
+static int write_outputs(const explore_options *options, const km_explore_result *result) {
+    int exit = CLI_DONE, stdout_taken = 0;
+    cli_interrupts_hold();
+    for (int o = 0; o < OUT_COUNT; o++) {
+        km_error err = {""};
+        const char *path = options->outputs[o].path;
+        if (!path) continue;
+        stdout_taken |= strcmp(path, "-") == 0;
+        km_status status = write_output(o, path, result, &err);
+        if (status != KM_OK) exit = cli_error(status, &err);
+    }
+    cli_interrupts_default();
+    cli_interrupts_release();
+    if (stdout_taken) return exit;
+    km_error err = {""};
+    char *table = NULL;
+    km_status status = km_explore_to_table(&table, result, TABLE_ROWS, cli_table_looks(), &err);
+    if (status == KM_OK) fputs(table, stdout);
+    km_text_free(table);
+    return status == KM_OK ? exit : cli_error(status, &err);
+}
+
+// The columns that are clustered when none are named: all but the outcome.
+static km_status open_data(km_data **out, const explore_options *options, const char *path, km_error *err) {
+    km_data_params params = options->data;
+    char others[1024];
+    if (options->outcome && !params.columns) {
+        snprintf(others, sizeof others, "%s%s%s", params.exclude ? params.exclude : "",
+                 params.exclude ? "," : "", options->outcome);
+        params.exclude = others;
+    }
+    return km_data_open(out, path, &params, err);
+}
+
+static int explore(explore_options *options, const km_spec *spec, const char *path) {
+    km_error err = {""};
+    km_data *data = NULL;
+    km_outcome *outcome = NULL;
+    km_explore_result *result = NULL;
+    int exit;
+    cli_interrupts_catch();
+    km_status status = KM_OK;
+    if (options->outcome)
+        status = km_outcome_read(&outcome, path, options->outcome, &options->data, options->kind, &err);
+    if (status == KM_OK) status = open_data(&data, options, path, &err);
+    options->explore.outcome = outcome;
+    options->explore.clusters = spec->clusters;
+    options->explore.clusters_count = spec->clusters_count;
+    options->explore.type = spec->type;
+    if (status == KM_OK) status = km_explore(&result, data, &options->explore, &err);
+    cli_progress_clear();
+    if (status == KM_ERROR_INTERRUPTED) {
+        cli_line(stderr, "kmgen: interrupted; nothing was written");
+        exit = CLI_FAILED;
+    } else {
+        exit = status == KM_OK ? write_outputs(options, result) : cli_error(status, &err);
+    }
+    km_explore_destroy(&result);
+    km_outcome_destroy(&outcome);
+    km_data_destroy(&data);
+    return cli_interrupted() && !exit ? CLI_FAILED : exit;
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+    explore_options options = {.outputs = {{"--json", NULL, NULL},
+                                           {"--model", NULL, NULL},
+                                           {"--codes", NULL, "npy"},
+                                           {"--plot", NULL, NULL}}};
+    cli_parser parser;
+    km_spec spec;
+    km_data_params_init(&options.data);
+    options.data.log = cli_data_log();
+    km_explore_params_init(&options.explore);
+    cli_parser_init(&parser, command, argc, argv);
+    if (parse(&options, &parser)) return parser.exit;
+    options.explore.log = cli_log();
+    options.explore.progress = cli_progress;
+    km_spec_init(&spec);
+    int exit = cli_changes_apply(&spec, &options.explore.device, &options.changes, command);
+    if (!exit) exit = explore(&options, &spec, argv[parser.first]);
+    km_spec_clear(&spec);
+    if (exit) cli_interrupts_obey();
+    return exit;
+}
+
+static const cli_option options_list[] = {
+    {CLI_CHOOSE, "choose", 0, "M|M..N", "columns of a subset: 3, or 2..4; default: 3"},
+    {CLI_SUBSETS, "subsets", 0, "N", "draw so many subsets at random; default: all that there are"},
+    {CLI_WITH_REPLACEMENT, "with-replacement", 0, NULL,
+     "a subset may be drawn several times, each time with first\ncentroids of its own"},
+    {CLI_INCLUDE, "include", 0, "LIST", "columns that every subset has, by name or number"},
+    {CLI_CLUSTERS, "clusters", 'k', "LIST", "the list of K, up to 255: 8, 4..10; default: 8"},
+    {CLI_N_INIT, "n-init", 0, "N", "restarts of each subset and K; default: 10"},
+    {CLI_MAX_ITER, "max-iter", 0, "N", "iterations of a restart at most; default: 300"},
+    {CLI_TOL, "tol", 0, "X", "as kmgen fit; default: 1e-4"},
+    {CLI_INIT, "init", 0, "HOW", "k-means++ (default) or random"},
+    {CLI_SCALE, "scale", 0, "none|standard|minmax",
+     "\nscale the columns first; default: standard, as figures of subsets can\nbe compared only where "
+     "columns are "
+     "alike"},
+    {CLI_SEED, "seed", 0, "N", "of all random draws; default: 0. Same seed, same result"},
+    {CLI_TYPE, "type", 0, "f32|f64", "element type of points and centroids; default: f32"},
+    {CLI_TARGET, "target", 't', "TARGET", "cpu (default); a GPU is not served yet"},
+    {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
+    {CLI_OUTCOME, "outcome", 0, "COLUMN",
+     "rank subsets by how well their labels predict this column of DATA:\nclasses (words too), or a number"},
+    {CLI_OUTCOME_KIND, "outcome-kind", 0, "auto|class|number",
+     "\ndefault: classes where it is text or at most 20 whole numbers"},
+    {CLI_HOLDOUT, "holdout", 0, "X", "share of the rows that the outcome's figures are of; default: all"},
+    {CLI_RANK, "rank", 0, "FIGURE",
+     "simplified_silhouette, explained, calinski_harabasz, agreed;\nwith --outcome accuracy, "
+     "balanced_accuracy, "
+     "mutual_information, r2;\ndefault: balanced_accuracy, r2, or without an outcome the silhouette"},
+    {CLI_BEST, "best", 0, "N", "so many subsets count as the best; default: 10, but a fifth of all\nat most"},
+    CLI_DATA_OPTIONS,
+    {CLI_JSON, "json", 0, "FILE", "write all subsets as JSON; with - standard output holds only that"},
+    {CLI_CODES, "codes", 0, "FILE.npy", "write the labels of the best: a row a row, a byte a subset"},
+    {CLI_MODEL, "model", 0, "FILE",
+     "write the model of the best, for kmgen predict; with %d in its name\nthose of all the best, by place"},
+    {CLI_PLOT, "plot", 0, "FILE.svg|png|pdf", "draw how often each column is among the best"},
+    {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
+    CLI_COMMON_OPTIONS,
+};
+
+const cli_command cli_command_explore = {
+    "explore",
+    "[OPTIONS] DATA",
+    "Clusters DATA by many subsets of its columns at once, and ranks them",
+    "Every subset is a k-means of its own, as kmgen fit --columns would find it; the table is loaded\n"
+    "once for all of them. Ctrl-C gives what is done.\n"
+    "\n"
+    "Examples:\n"
+    "  kmgen explore table.csv --choose 2 -k 8\n"
+    "  kmgen explore table.csv --choose 3 -k 8 --outcome class --holdout 0.3 --plot columns.svg\n"
+    "  kmgen explore table.npy --choose 2..4 --subsets 1000 --seed 1 -k 4..10 --json all.json\n"
+    "  kmgen explore table.csv --choose 3 --outcome class --model best-%d.json --codes codes.npy\n",
+    options_list,
+    run,
+};

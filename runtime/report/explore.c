@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+// What km_explore found, as JSON and as a table for people.
+#include "../../base/error.h"
+#include "../../base/text.h"
+#include "../explore/explored.h"
+#include "../json.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// JSON --------------------------------------------------------------------------------------------------------
+
+static json_t *columns_to_json(const km_explore_result *result, const int32_t *columns, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t f = 0; list && f < count; f++) {
+        json_t *column =
+            result->names ? km_json_string(result->names[columns[f]]) : json_integer(columns[f] + 1);
+        if (json_array_append_new(list, column) == 0) continue;
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+static json_t *figures_to_json(const double figures[KM_RANK_COUNT]) {
+    json_t *object = json_object();
+    int failed = 0;
+    for (int r = 0; object && r < KM_RANK_COUNT; r++)
+        if (!isnan(figures[r]))
+            failed |= json_object_set_new(object, km_rank_name((km_rank)r), km_json_real(figures[r]));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *subset_to_json(const km_explore_result *result, const km_explored *subset) {
+    json_t *object = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(object, "columns", columns_to_json(result, subset->columns, subset->size));
+    failed |= json_object_set_new(object, "k", json_integer(subset->k));
+    failed |= json_object_set_new(object, "effective_k", json_integer(subset->effective_k));
+    failed |= json_object_set_new(object, "figures", figures_to_json(subset->figures));
+    failed |= json_object_set_new(object, "inertia", km_json_real(subset->inertia));
+    failed |= json_object_set_new(object, "n_iter", json_integer(subset->n_iter));
+    failed |= json_object_set_new(object, "converged", json_boolean(subset->converged));
+    failed |= json_object_set_new(object, "restart", json_integer(subset->restart));
+    failed |= json_object_set_new(object, "restarts_agreed", json_integer(subset->restarts_agreed));
+    failed |= json_object_set_new(object, "counts", km_json_integers(subset->counts, subset->k));
+    failed |=
+        json_object_set_new(object, "centroids", km_json_rows(subset->centroids, subset->k, subset->size));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *often_to_json(const km_explore_result *result) {
+    json_t *list = json_array();
+    for (int64_t c = 0; list && c < result->d; c++) {
+        json_t *row = json_object();
+        int failed = json_object_set_new(
+            row, "column", result->names ? km_json_string(result->names[c]) : json_integer(c + 1));
+        failed |= json_object_set_new(row, "among_best", json_integer(result->among_best[c]));
+        failed |= json_object_set_new(row, "in_subsets", json_integer(result->in_subsets[c]));
+        if (!failed && json_array_append_new(list, row) == 0) continue;
+        if (failed) json_decref(row);
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+static json_t *warnings_to_json(const km_explore_result *result) {
+    json_t *list = json_array();
+    for (int64_t i = 0; list && i < result->warnings_count; i++) {
+        if (json_array_append_new(list, km_json_string(result->warnings[i])) == 0) continue;
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+static json_t *subsets_to_json(const km_explore_result *result) {
+    json_t *list = json_array();
+    for (int64_t i = 0; list && i < result->count; i++) {
+        if (json_array_append_new(list, subset_to_json(result, &result->subsets[result->ranking[i]])) == 0)
+            continue;
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+km_status km_explore_to_json(char **out, const km_explore_result *result, km_error *err) {
+    static const char *const scales[] = {"none", "standard", "minmax"};
+    json_t *root = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(root, "kmgen", json_string(km_version()));
+    failed |= json_object_set_new(root, "n", json_integer(result->n));
+    failed |= json_object_set_new(root, "d", json_integer(result->d));
+    failed |= json_object_set_new(root, "type", json_string(km_type_name(result->type)));
+    failed |= json_object_set_new(root, "scale", json_string(scales[result->scale]));
+    failed |= json_object_set_new(root, "seed", json_integer((json_int_t)result->seed));
+    failed |= json_object_set_new(root, "n_init", json_integer(result->n_init));
+    failed |= json_object_set_new(root, "rank", json_string(km_rank_name(result->rank)));
+    failed |= json_object_set_new(root, "possible", km_json_real(result->possible));
+    failed |= json_object_set_new(root, "wanted", json_integer(result->wanted));
+    failed |= json_object_set_new(root, "count", json_integer(result->count));
+    failed |= json_object_set_new(root, "best", json_integer(result->best));
+    if (result->outcome_rows) {
+        failed |= json_object_set_new(root, "classes", json_integer(result->classes));
+        failed |= json_object_set_new(root, "holdout", km_json_real(result->holdout));
+        failed |= json_object_set_new(root, "outcome_rows", json_integer(result->outcome_rows));
+        failed |= json_object_set_new(root, "outcome_held_out", json_integer(result->outcome_held_out));
+        failed |= json_object_set_new(root, "baseline", figures_to_json(result->baseline));
+    }
+    failed |= json_object_set_new(root, "columns", often_to_json(result));
+    failed |= json_object_set_new(root, "subsets", subsets_to_json(result));
+    failed |= json_object_set_new(root, "load_ms", km_json_real(result->load_ms));
+    failed |= json_object_set_new(root, "run_ms", km_json_real(result->run_ms));
+    failed |= json_object_set_new(root, "table_bytes", json_integer(result->table_bytes));
+    failed |= json_object_set_new(root, "subset_bytes", json_integer(result->subset_bytes));
+    failed |= json_object_set_new(root, "warnings", warnings_to_json(result));
+    km_status status =
+        failed ? km_fail_memory(err, "the result's text", result->count * 512) : km_json_text(out, root, err);
+    json_decref(root);
+    return status;
+}
+
+// Table -------------------------------------------------------------------------------------------------------
+
+enum { NAMES_WIDTH = 44, BAR_WIDTH = 24 };
+
+// Figures that the table shows beside the one that decides.
+static const struct {
+    km_rank rank;
+    const char *head;
+} shown[] = {{KM_RANK_balanced_accuracy, "balanced"},
+             {KM_RANK_accuracy, "accuracy"},
+             {KM_RANK_mutual_information, "bits"},
+             {KM_RANK_r2, "R^2"},
+             {KM_RANK_simplified_silhouette, "silhouette"},
+             {KM_RANK_explained, "explained"},
+             {KM_RANK_agreed, "agreed"}};
+enum { SHOWN_COUNT = sizeof shown / sizeof *shown };
+
+static int is_defined(const km_explore_result *result, km_rank rank) {
+    for (int64_t i = 0; i < result->count; i++)
+        if (!isnan(result->subsets[i].figures[rank])) return 1;
+    return 0;
+}
+
+static void head(km_text *text, const km_explore_result *result) {
+    km_text_printf(text, "%6s  %-*s  %3s", "place", NAMES_WIDTH, "columns", "K");
+    if (result->rank == KM_RANK_calinski_harabasz) km_text_printf(text, "  %10s", "C-H");
+    for (int s = 0; s < SHOWN_COUNT; s++)
+        if (is_defined(result, shown[s].rank)) km_text_printf(text, "  %10s", shown[s].head);
+    km_text_puts(text, "\n");
+}
+
+static void row(km_text *text, const km_explore_result *result, int64_t at) {
+    char names[NAMES_WIDTH + 1];
+    const km_explored *subset = &result->subsets[result->ranking[at]];
+    km_explored_text(names, sizeof names, result, subset);
+    km_text_plain(names);
+    km_text_printf(text, "%6lld  %-*s  %3d", (long long)at + 1, NAMES_WIDTH, names, subset->k);
+    if (result->rank == KM_RANK_calinski_harabasz)
+        km_text_printf(text, "  %10.4g", subset->figures[KM_RANK_calinski_harabasz]);
+    for (int s = 0; s < SHOWN_COUNT; s++) {
+        if (!is_defined(result, shown[s].rank)) continue;
+        double figure = subset->figures[shown[s].rank];
+        if (isnan(figure))
+            km_text_printf(text, "  %10s", "-");
+        else
+            km_text_printf(text, "  %10.4f", figure);
+    }
+    km_text_puts(text, "\n");
+}
+
+static void bars(km_text *text, const km_explore_result *result, int looks) {
+    const char *full = looks & KM_TABLE_UTF8 ? "\u2588" : "#";
+    km_text_printf(text, "\nHow many of the best %lld have the column:\n", (long long)result->best);
+    for (int64_t c = 0; c < result->d; c++) {
+        char name[32];
+        if (!result->in_subsets[c]) continue;
+        if (result->names)
+            snprintf(name, sizeof name, "%.24s", result->names[c]);
+        else
+            snprintf(name, sizeof name, "%lld", (long long)c + 1);
+        km_text_plain(name);
+        km_text_printf(text, "  %-24s %4lld ", name, (long long)result->among_best[c]);
+        int64_t width =
+            result->best ? (BAR_WIDTH * result->among_best[c] + result->best - 1) / result->best : 0;
+        for (int64_t i = 0; i < width; i++) km_text_puts(text, full);
+        km_text_puts(text, "\n");
+    }
+}
+
+static void outcome_line(km_text *text, const km_explore_result *result) {
+    if (!result->outcome_rows) return;
+    int64_t seen = result->outcome_held_out ? result->outcome_held_out : result->outcome_rows;
+    km_text_printf(text, "Figures of the outcome are of %lld %s", (long long)seen,
+                   result->outcome_held_out ? "rows that were held out"
+                                            : "rows, all of which were learnt from");
+    if (result->classes)
+        km_text_printf(text, "; of %lld classes the most frequent one has %.4f of them",
+                       (long long)result->classes, result->baseline[KM_RANK_accuracy]);
+    km_text_puts(text, ".\n");
+}
+
+km_status km_explore_to_table(char **out, const km_explore_result *result, int64_t rows, int looks,
+                              km_error *err) {
+    km_text text = {0};
+    const char *bold = looks & KM_TABLE_COLOUR ? "\033[1m" : "",
+               *plain = looks & KM_TABLE_COLOUR ? "\033[0m" : "";
+    int64_t count = result->count, worst = count > 2 * rows ? count - rows : rows;
+    km_text_printf(&text, "%s%lld of %.0f subsets of %lld columns, by %s%s\n", bold, (long long)count,
+                   result->possible, (long long)result->d, km_rank_title(result->rank), plain);
+    outcome_line(&text, result);
+    km_text_puts(&text, "\n");
+    head(&text, result);
+    for (int64_t i = 0; i < count; i++) {
+        if (i == rows && worst > i) km_text_printf(&text, "%6s\n", "...");
+        if (i < rows || i >= worst) row(&text, result, i);
+    }
+    bars(&text, result, looks);
+    return km_text_take(out, &text, err);
+}
