@@ -143,8 +143,8 @@ static const cli_option options_list[] = {
     {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_DENSITY, "density", 0, "X",
-     "share of values that are not 0, which decides the layout: kernels\nof points in the layout csr are "
-     "emitted for CUDA"},
+     "share of the values that are not 0, above 0 up to 1: it decides\n"
+     "whether kernels are for points in the layout dense or csr"},
     {CLI_WEIGHTED, "weighted", 0, NULL, "points carry weights (CUDA; C takes them in any case)"},
     CLI_TUNING_OPTION("take measured numbers from this table of kmgen tune first, or\nfrom none, not even "
                       "those of the library"),
