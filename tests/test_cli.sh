@@ -529,12 +529,15 @@ assert json.load(open(sys.argv[1]))["n_init"] == 1' "$work/stdout"
     in_stderr 'correct --features'
     # Both sides of the switch, by the share of nonzeros.
     printf 'features: 100\nclusters: 2..12\ntarget: cpu:avx2\n' >sides.yaml
-    for side in 'csr 0.05' 'dense 0.95'; do
-        run 0 explain sides.yaml --points 1000000 --density "${side#* }"
-        in_stdout "layout ${side% *}: "
-        run 0 emit sides.yaml -o - --target cuda:sm_90 --density "${side#* }"
-        in_stderr "layout ${side% *}: "
-    done
+    while read -r layout density design; do
+        run 0 explain sides.yaml --points 1000000 --density "$density"
+        in_stdout "layout $layout: "
+        run 0 emit sides.yaml -o - --target cuda:sm_90 --density "$density"
+        in_stderr "design $design"
+    done <<'END'
+csr 0.005 sparse_warps
+dense 0.95 tensor
+END
     run 2 emit sides.yaml -o - --density 2
     run 0 score "$sparse/from1.svm" --labels "$sparse/from1.svm"
     in_stdout '^5 points, 5 features, 4 clusters; 1 rows without a label'
