@@ -531,8 +531,8 @@ static void fall_back(km_selection *out, const km_score_input *models, const dou
 }
 
 // How sure it is that valleys part clusters of this model: the clearest valley, or all together, as the sum of
-// independent ones has the standard error sqrt(count). NaN: not measured.
-static double valleys_together(const km_score_input *in) {
+// independent ones has the standard error sqrt(count). NaN: not measured. Their number is added to *looks.
+static double valleys_together(const km_score_input *in, int64_t *looks) {
     double sum = 0, clearest = NAN;
     int64_t pairs = 0;
     for (int64_t j = 0; in->valleys && j < in->k; j++) {
@@ -541,14 +541,25 @@ static double valleys_together(const km_score_input *in) {
         clearest = fmax(clearest, in->valleys[j]);
         pairs++;
     }
+    *looks += pairs;
     return pairs ? fmax(clearest, sum / sqrt((double)pairs)) : NAN;
 }
 
-// Whether valleys that are no chance part clusters of any K; also where none was measured.
+// The chance of so many standard errors or more.
+static double chance_of(double errors) {
+    return .5 * erfc(errors / sqrt(2.));
+}
+
+// Whether valleys that are no chance part clusters of any K; also where none was measured. Of several features the
+// middle between two centroids of a hump is fuller than both ends, and only a gap makes a valley of it. Of one feature
+// evenly spread points leave it as full, and k-means puts it where points are fewest by chance: so the chance counts for
+// each valley that was looked at.
 static int32_t are_clustered(const km_score_input *models, int64_t count) {
     double clearest = NAN;
-    for (int64_t m = 0; m < count; m++) clearest = fmax(clearest, valleys_together(&models[m]));
-    return !(clearest <= CLUSTERED_MIN);
+    int64_t looks = 0;
+    for (int64_t m = 0; m < count; m++) clearest = fmax(clearest, valleys_together(&models[m], &looks));
+    double times = models[0].d == 1 ? (double)looks : 1;
+    return !(chance_of(clearest) * times >= chance_of(CLUSTERED_MIN));
 }
 
 // Criteria that the rule counts: those of every fit. AIC follows BIC with a penalty that is too small, and Hartigan's

@@ -512,8 +512,8 @@ END_TEST
 
 // The default rule --------------------------------------------------------------------------------------------
 
-// The first `count` K of iris with these valleys, the same for every pair of a K.
-static km_selection select_first(int count, const double *valleys, km_criterion criterion) {
+// The first `count` K of iris with these valleys, the same for every pair of a K; the first `d` features alone.
+static km_selection select_of(int64_t d, int count, const double *valleys, km_criterion criterion) {
     static scored models[IRIS_MODELS];
     static double of_pairs[IRIS_MODELS][K_MAX];
     km_score_input inputs[IRIS_MODELS];
@@ -523,6 +523,7 @@ static km_selection select_first(int count, const double *valleys, km_criterion 
         for (int64_t j = 0; j < inputs[m].k; j++) of_pairs[m][j] = j == 1 ? NAN : valleys[m];
         inputs[m].valleys = of_pairs[m];
     }
+    for (int m = 0; m < IRIS_MODELS; m++) inputs[m].d = d;
     km_selection selection;
     ck_assert_int_eq(km_score_models(scores, inputs, count, NULL), KM_OK);
     for (int m = 0; valleys && m < count; m++)
@@ -531,6 +532,10 @@ static km_selection select_first(int count, const double *valleys, km_criterion 
     ck_assert_int_eq(selection.asked, criterion);
     ck_assert(selection.criterion != KM_CRITERION_AUTO);
     return selection;
+}
+
+static km_selection select_first(int count, const double *valleys, km_criterion criterion) {
+    return select_of(4, count, valleys, criterion);
 }
 
 static km_selection select_with_valleys(const double *valleys, km_criterion criterion) {
@@ -580,6 +585,15 @@ START_TEST(no_clusters) {
     ck_assert_int_eq(select_with_valleys(chance, KM_CRITERION_calinski_harabasz).best, 1);
     ck_assert_int_eq(select_with_valleys(clear, KM_CRITERION_AUTO).clustered, 1);
     ck_assert_int_eq(select_with_valleys(together, KM_CRITERION_AUTO).clustered, 1); // 2 x 3 / sqrt(3)
+}
+END_TEST
+
+// Of one feature the chance counts for each of the 15 valleys of all K: 15 x .00023 for 3.5, 15 x .000013 for 4.2.
+START_TEST(no_clusters_in_one_feature) {
+    static const double chance[IRIS_MODELS] = {3.5, 0, 0, 0, 0}, clear[IRIS_MODELS] = {4.2, 0, 0, 0, 0};
+    ck_assert_int_eq(select_of(2, IRIS_MODELS, chance, KM_CRITERION_AUTO).clustered, 1);
+    ck_assert_int_eq(select_of(1, IRIS_MODELS, chance, KM_CRITERION_AUTO).clustered, 0);
+    ck_assert_int_eq(select_of(1, IRIS_MODELS, clear, KM_CRITERION_AUTO).clustered, 1);
 }
 END_TEST
 
@@ -687,6 +701,7 @@ int main(void) {
     tcase_add_test(tcase, gaps_in_the_list);
     tcase_add_test(tcase, auto_takes_the_largest_that_two_prefer);
     tcase_add_test(tcase, no_clusters);
+    tcase_add_test(tcase, no_clusters_in_one_feature);
     tcase_add_test(tcase, valley_decides_alone);
     tcase_add_test(tcase, many_clusters);
     tcase_add_test(tcase, wrong_calls);
