@@ -6,12 +6,12 @@
 . "$(dirname "${BASH_SOURCE[0]}")/attack_common.sh"
 "$kmgen" info | grep -q '^cairo .*none' && exit 77 # a picture is one of the outputs
 export CUDA_VISIBLE_DEVICES=
-kills=10 # of each design
+kills=6 # of each design
 [ -n "$all" ] && kills=40
 mkdir out cache
 outputs=(--json out/r.json --model out/m.json --labels out/l.npy --centroids out/c.npy --plot out/p.svg
     --report out/r.html)
-points x.f32 40000 4
+points x.f32 "$([ -n "$all" ] && echo 40000 || echo 15000)" 4
 fit=(fit x.f32 --features 4 -k 2..8 --target cpu -q)
 
 whole() { # each output that is there
