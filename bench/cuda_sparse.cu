@@ -348,7 +348,7 @@ template <typename Real, typename Index> static int run(const job &job) {
     }
     (void)moved;
     std::vector<double> later(pass_ms.begin() + 1, pass_ms.end());
-    const double mean = std::accumulate(pass_ms.begin(), pass_ms.end(), 0.0) / (double)pass_ms.size();
+    const double mean = later.empty() ? pass_ms[0] : std::accumulate(later.begin(), later.end(), 0.0) / (double)later.size();
     std::sort(later.begin(), later.end());
     const double median = later.empty() ? pass_ms[0] : later[later.size() / 2];
     printf("n=%lld d=%d nnz/row=%.2f K=%d..%d: read %.4f ms (%.0f GB/s); pass first %.3f mean %.3f median %.3f ms = %.1f, %.1f, %.1f reads; "

@@ -31,12 +31,12 @@
     X(registers_share, 0.95, "H200: all lists take 3 to 9% less than the two pipes say")                     \
     X(registers_launch_ns, 12000, "H200: a launch and the steps behind it")                                  \
     /* sparse_warps, form expanded: cycles of a multiprocessor for a point */                                \
-    X(expanded_step, 0.36, "H200: K = 10 and 2..12, d = 100, 5, 10 and 20 nonzeros, as the next five")       \
+    X(expanded_step, 0.46, "H200: K = 10 and 2..12, d = 100, 5, 10 and 20 nonzeros, as the next five")       \
     X(expanded_panel, 0.1, "of 16 features, each panel more")                                                \
-    X(expanded_tile, 0.135, "of 16 features, 8 columns of products")                                         \
-    X(expanded_slot, 0.95, "of a slot: best two of its scores")                                              \
-    X(expanded_nonzero, 0.57, "of a nonzero: its place in a tile")                                           \
-    X(expanded_move, 0.8, "of a nonzero and slot: additions, where labels change")                           \
+    X(expanded_tile, 0.07, "of 16 features, 8 columns of products")                                          \
+    X(expanded_slot, 0.48, "of a slot: best two of its scores")                                              \
+    X(expanded_nonzero, 0.5, "of a nonzero: its place in a tile")                                            \
+    X(expanded_move, 0.79, "of a nonzero and slot: additions, where labels change")                          \
     /* tensor: cycles of a scheduler for 32 points */                                                        \
     X(tensor_overlap, 3, "H200: memory and products overlap less than in other designs")                     \
     X(level, 30, "H200: each time quads share a K")                                                          \

@@ -1,4 +1,4 @@
-// Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90}: Numbers and types; The list of K; The pass; The steps around the pass; The host part: what the header declares
+// Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90, plan: {form: nonzeros}}: Numbers and types; The list of K; The pass; The steps around the pass; The host part: what the header declares
 // "..." stands for what a template or an earlier part shows.
 
 // ... 2 definitions
@@ -62,8 +62,8 @@ typedef unsigned km_bits;
 struct km_workspace {
     km_progress *progress;
     km_slot_note *slots;
-    unsigned long long
-        *sums;            // [COLUMNS][D + 1][INTEGERS]; the last is the weight. Up to here zero in the beginning.
+    unsigned long long *sums; // [COLUMNS][D + 1][INTEGERS]; the last is the weight
+    // Up to here zero in the beginning.
     double *scales;       // [D + 1]: what a value is multiplied by to be an integer; powers of two
     double *halves;       // |c|^2 / 2 of each column ...
     km_real *real_halves; // ... and in the plan's type
@@ -78,8 +78,9 @@ constexpr long long SUMS = (long long)COLUMNS * (D + 1ll) * INTEGERS;
 constexpr long long WORKSPACE_ZERO_BYTES = km_aligned(sizeof(km_progress)) +
                                            km_aligned(SLOTS * (long long)sizeof(km_slot_note)) +
                                            km_aligned(8 * SUMS);
+constexpr long long LABELS_POINT_BYTES = SLOTS * (long long)sizeof(km_label);
 constexpr long long TABLE_NUMBERS = (long long)PANELS * D * PITCH;
-constexpr long long WORKSPACE_POINT_BYTES = SLOTS * (long long)sizeof(km_label);
+constexpr long long WORKSPACE_POINT_BYTES = LABELS_POINT_BYTES;
 constexpr long long WORKSPACE_BYTES =
     WORKSPACE_ZERO_BYTES + km_aligned(8 * (D + 1ll)) + km_aligned(8ll * PANELS * PANEL) +
     km_aligned(PANELS * PANEL * (long long)sizeof(km_real)) +
@@ -97,8 +98,8 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     workspace.halves = (double *)km_take_bytes(&at, 8ll * PANELS * PANEL);
     workspace.real_halves = (km_real *)km_take_bytes(&at, PANELS * PANEL * (long long)sizeof(km_real));
     workspace.table = (km_real *)km_take_bytes(&at, TABLE_NUMBERS * (long long)sizeof(km_real));
-    workspace.labels = (km_label *)at;
-    workspace.stride = (args.n + KM_ALIGN_BYTES - 1) / KM_ALIGN_BYTES * KM_ALIGN_BYTES;
+    workspace.stride = km_aligned(args.n);
+    workspace.labels = (km_label *)km_take_bytes(&at, LABELS_POINT_BYTES * workspace.stride);
     return workspace;
 }
 
