@@ -238,8 +238,9 @@ static km_status take_logs(build *b, km_error *err) {
                                                 b->parts[0].source, b->parts[0].log);
     free(module->build_log);
     module->build_log = NULL;
-    if (!logs.size) return KM_OK;
-    return km_text_take(&module->build_log, &logs, err);
+    if (logs.size || logs.failed) return km_text_take(&module->build_log, &logs, err);
+    km_text_clear(&logs);
+    return KM_OK;
 }
 
 static km_status load_kernels(build *b, km_module_mode mode, km_error *err) {
@@ -276,12 +277,12 @@ static void log_build(const build *b, double took_ms, const km_log *log) {
     const km_plan *plan = &b->module->plan;
     char cached[64] = "";
     if (b->count > 1)
-        snprintf(cached, sizeof cached, " of %lld of %lld parts", (long long)cached_parts(b),
+        snprintf(cached, sizeof cached, ", %lld of %lld parts were there", (long long)cached_parts(b),
                  (long long)b->count);
     km_log_line(log, KM_LOG_INFO, "module: %s %s %s d%lld in %.0f ms, cache %s%s",
                 b->module->was_cached ? "loaded" : "built", km_design_name(plan->design),
                 km_type_name(plan->spec.type), (long long)plan->spec.features, took_ms,
-                cached_parts(b) ? "hit" : "miss", cached_parts(b) < b->count ? cached : "");
+                b->module->was_cached ? "hit" : "miss", b->module->was_cached ? "" : cached);
 }
 
 // Takes the module from the folder of this cache, or compiles it there.

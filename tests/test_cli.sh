@@ -228,7 +228,7 @@ usage() {
         bash --norc -c 'source ./complete.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
             _kmgen; echo "${COMPREPLY[*]}"' - kmgen "$@" 2>/dev/null
     }
-    completes fit fi
+    completes 'fit' fi
     completes '--labels --labels-of' fit --lab
     completes 'best all' fit --labels-of ''
     completes 'none auto' fit x.csv --refine ''
@@ -1270,7 +1270,7 @@ tuning() {
     # Numbers of the designs for sparse points are fixed, not tuned.
     printf 'features: 1000\nclusters: 2..12\nlayout: csr\n' >"$work/in/csr.yaml"
     run 2 tune "$work/in/csr.yaml"
-    in_stderr 'block, blocks_per_sm or tile_clusters of sparse_warps fixed under `plan:`'
+    in_stderr 'block, blocks_per_sm or tile_clusters of sparse_warps fixed under .plan:.'
     run 0 explain "$work/in/csr.yaml" --target cuda:sm_90 --set block=256 --set tile_clusters=40
     in_stdout '^tile_clusters  *40  fixed in the spec$'
 

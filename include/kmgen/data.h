@@ -191,15 +191,16 @@ KM_API km_status km_data_read(void *out, const km_data *data, int64_t first, int
 
 /// What one column of a file holds.
 typedef struct km_column {
-    const char *name; ///< From a header, or NULL.
-    int64_t number;   ///< In the file, from 1.
-    km_column_kind kind;
-    int64_t missing; ///< Rows in which it is missing.
-    int64_t wrong;   ///< Of numbers: cells that are neither a number nor missing.
+    const char *name;    ///< From a header, or NULL.
+    int64_t number;      ///< In the file, from 1.
+    km_column_kind kind; ///< What its cells hold.
+    int64_t missing;     ///< Rows in which it is missing.
+    int64_t wrong;       ///< Of numbers: cells that are neither a number nor missing.
     int64_t
         different; ///< Different texts of a column of text; -1: more than KM_CATEGORIES_MAX, or not of text.
-    double low, high; ///< Least and largest number; of dates in days since 1970-01-01; NaN: none.
-    int32_t is_used;  ///< A fit uses it by itself (km_data_params.numbers_only).
+    double low;    ///< Least number; of dates in days since 1970-01-01; NaN: none.
+    double high;   ///< Largest number, likewise.
+    int32_t is_used; ///< A fit uses it by itself (km_data_params.numbers_only).
 } km_column;
 
 /// What the columns of a file hold.

@@ -130,8 +130,8 @@ KM_API void km_explore_params_init(km_explore_params *params);
 
 /// One subset and its best K: what decides is the figure that subsets are ranked by.
 typedef struct km_explored {
-    const int32_t *columns; ///< `size` columns, from 0, ascending.
-    int64_t size;
+    const int32_t *columns;         ///< `size` columns, from 0, ascending.
+    int64_t size;                   ///< How many columns it has.
     int32_t k;                      ///< K, as it was asked for.
     int32_t effective_k;            ///< Clusters that have points.
     int64_t restart;                ///< The best restart.
@@ -148,15 +148,15 @@ typedef struct km_explored {
 /// What exploring found. Read-only; all that it points to belongs to it, and refers neither to the data nor
 /// to the params.
 typedef struct km_explore_result {
-    int64_t n;    ///< Points.
-    int64_t d;    ///< Columns.
-    int64_t rows; ///< Of the data, dropped ones included: the length of codes.
-    km_type type;
-    km_scale scale;
-    km_rank rank; ///< What decided; never KM_RANK_AUTO.
-    uint64_t seed;
-    int64_t n_init;
-    double holdout;
+    int64_t n;                ///< Points.
+    int64_t d;                ///< Columns.
+    int64_t rows;             ///< Of the data, dropped ones included: the length of codes.
+    km_type type;             ///< Of the kernels, as in the params.
+    km_scale scale;           ///< As in the params.
+    km_rank rank;             ///< What decided; never KM_RANK_AUTO.
+    uint64_t seed;            ///< As in the params.
+    int64_t n_init;           ///< As in the params.
+    double holdout;           ///< As in the params.
     int64_t outcome_rows;     ///< Rows that have an outcome; 0: there is none.
     int64_t outcome_held_out; ///< Of these, the ones that are held out.
     int64_t classes;          ///< Of the outcome; 0: numbers, or none.
@@ -177,9 +177,10 @@ typedef struct km_explore_result {
     int64_t distances; ///< Points against centroids that the iterations computed.
     int64_t table_bytes;         ///< Memory of the table.
     int64_t subset_bytes;        ///< Memory that a thread had for a subset in work, at most.
-    double load_ms, run_ms;      ///< Wall time of reading the table; of all else.
+    double load_ms;              ///< Wall time of reading the table.
+    double run_ms;               ///< Wall time of all else.
     const char *const *warnings; ///< warnings_count sentences.
-    int64_t warnings_count;
+    int64_t warnings_count;      ///< How many.
 } km_explore_result;
 
 /// Runs k-means on each subset for each K, all by one table that is loaded once, and ranks the subsets.

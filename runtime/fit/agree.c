@@ -20,9 +20,10 @@
 enum {
     POINTS_MAX = 20000,
     POINTS_MIN = 512,
-    WORK_MAX = 1 << 22, // points x K x features x restarts, of one K
-    STEP = 7919,        // a prime
-    CLUSTERS_MAX = 2048 // with more, labels are not compared: their table has K x K numbers
+    WORK_MAX = 1 << 22,    // points x K x features x restarts, of one K
+    NUMBERS_MAX = 1 << 20, // points x features
+    STEP = 7919,           // a prime
+    CLUSTERS_MAX = 2048    // with more, labels are not compared: their table has K x K numbers
 };
 
 typedef struct sample {
@@ -40,11 +41,17 @@ static void sample_free(sample *s) {
     free(s->best);
 }
 
+// Points that the labels of a K are compared on.
+static int64_t points_of(const km_fit_job *f, int64_t k) {
+    int64_t d = f->engine->d, affordable = km_max(POINTS_MIN, WORK_MAX / (k * d * f->restarts));
+    return km_max(1, km_min(km_min(f->engine->n, POINTS_MAX), km_min(affordable, NUMBERS_MAX / d)));
+}
+
 static void sample_fetch(sample *s) {
     km_fit_job *f = s->f;
     int64_t n = f->engine->n, d = f->engine->d, k = f->spec.clusters[f->spec.clusters_count - 1];
     k = km_min(k, CLUSTERS_MAX);
-    s->count = km_min(n, POINTS_MAX);
+    s->count = points_of(f, 1);
     int64_t *indices = malloc((size_t)s->count * sizeof *indices);
     s->rows = malloc((size_t)(s->count * d) * sizeof *s->rows);
     s->counts = malloc((size_t)(k * k + 2 * k) * sizeof *s->counts);
@@ -86,11 +93,10 @@ static int same_centroids(const double *a, const double *b, int64_t k, int64_t d
 static int same_labels(sample *s, int64_t q, const double *centroids, int *is_labelled) {
     km_fit_job *f = s->f;
     int64_t k = f->spec.clusters[q], d = f->engine->d, threads = km_threads(f->params->threads, 0, NULL);
-    if (k > CLUSTERS_MAX) return 0;
+    if (k > CLUSTERS_MAX || NUMBERS_MAX / d < POINTS_MIN / 8) return 0; // too few points to tell
     if (!s->count) sample_fetch(s);
     if (s->status != KM_OK) return 0;
-    int64_t affordable = WORK_MAX / (k * d * f->restarts);
-    int64_t count = km_min(s->count, affordable > POINTS_MIN ? affordable : POINTS_MIN);
+    int64_t count = points_of(f, k);
     if (!*is_labelled) km_label_points(s->best, s->rows, count, f->best[q].centroids, k, d, threads);
     *is_labelled = 1;
     km_label_points(s->other, s->rows, count, centroids, k, d, threads);

@@ -17,10 +17,11 @@ static km_stop stop_of(const km_fit_job *f) {
 // Memory for the final centroids of all runs, which are compared. Where they are many they are kept for a criterion
 // alone, and without them that criterion is left out.
 static void keep_restarts(km_fit_job *f) {
-    enum { BYTES_MAX = 64 << 20 };
+    enum { BYTES_MAX = 8 << 20 };
     int64_t rows = 0, bytes;
     for (int64_t q = 0; q < f->spec.clusters_count; q++) rows += f->spec.clusters[q];
-    if (km_mul_overflows(&bytes, f->restarts * rows, f->engine->d * (int64_t)sizeof(double)) ||
+    if (f->restarts == 1 ||
+        km_mul_overflows(&bytes, f->restarts * rows, f->engine->d * (int64_t)sizeof(double)) ||
         (bytes > BYTES_MAX && !km_criteria_keep_restarts(f->params)) ||
         km_host_check("the centroids of all restarts", bytes, NULL) != KM_OK)
         return;

@@ -275,7 +275,7 @@ km_status km_scan_init(km_scan *scan, int64_t columns, km_error *err) {
 }
 
 void km_scan_free(km_scan *scan) {
-    for (int64_t f = 0; f < scan->count; f++) km_dict_free(&scan->columns[f].different);
+    for (int64_t f = 0; scan->columns && f < scan->count; f++) km_dict_free(&scan->columns[f].different);
     free(scan->columns);
     *scan = (km_scan){0};
 }

@@ -17,8 +17,8 @@
 //
 // Sums. Values are multiples of a power of two for each feature, so sums are integers, which are the same in any order.
 // A point joins the sums of its cluster when its label changes, and leaves those of the cluster before: sums and labels
-// stay from pass to pass. A block's are 64 bits in shared memory: an
-// addition to the lower half says by what was there whether it carries.
+// stay from pass to pass. A block's are 64 bits in shared memory: an addition to the lower half says by what was there
+// whether it carries.
 enum {
     BLOCK = $block,
     WARPS = BLOCK / 32,
@@ -37,6 +37,7 @@ enum {
     QUEUE = 64,                      // ambiguous points of a warp that wait
     POINT_ENTRIES = WEIGHTED ? 0 : 1 // a point's weight is an entry, unless weights need more than 31 bits
 };
+static_assert(int(D) <= int(KM_SPARSE_LONG), "a row may be too long for a warp");
 constexpr unsigned ALL = 0xffffffffu, CODE = (1u << CODE_BITS) - 1;
 constexpr int LARGE = -2147483647 - 1; // a number with more than 31 bits
 

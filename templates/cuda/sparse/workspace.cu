@@ -7,6 +7,7 @@ typedef unsigned long long km_bits; // of a km_real
 typedef unsigned km_bits;
 //@ end
 
+//@ if not form_expanded
 //@ if float64
 __device__ __forceinline__ double km_value_of(km_bits bits) {
     return __longlong_as_double((long long)bits);
@@ -15,6 +16,7 @@ __device__ __forceinline__ double km_value_of(km_bits bits) {
 __device__ __forceinline__ float km_value_of(km_bits bits) {
     return __uint_as_float(bits);
 }
+//@ end
 //@ end
 
 struct km_slot_note {
