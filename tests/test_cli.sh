@@ -228,7 +228,7 @@ usage() {
         bash --norc -c 'source ./complete.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
             _kmgen; echo "${COMPREPLY[*]}"' - kmgen "$@" 2>/dev/null
     }
-    completes 'fit' fi
+    completes fit 'fi'
     completes '--labels --labels-of' fit --lab
     completes 'best all' fit --labels-of ''
     completes 'none auto' fit x.csv --refine ''
