@@ -252,8 +252,7 @@ static int run(const cli_command *command, int argc, char **argv) {
                                            {"--plot", NULL, NULL}}};
     cli_parser parser;
     km_spec spec;
-    km_data_params_init(&options.data);
-    options.data.log = cli_data_log();
+    cli_data_init(&options.data);
     km_explore_params_init(&options.explore);
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;
