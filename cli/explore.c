@@ -21,10 +21,16 @@ typedef struct explore_options {
 
 // "3" or "2..4".
 static int take_choose(explore_options *options, const cli_parser *parser) {
-    long long least, most;
-    int end = 0, ends = 0;
-    if (sscanf(parser->value, "%lld%n..%lld%n", &least, &end, &most, &ends) < 2) most = least, ends = end;
-    if (!ends || parser->value[ends] || least < 1 || most < least || most > KM_FEATURES_DENSE_MAX)
+    char *end;
+    const char *text = parser->value;
+    long long least = strtoll(text, &end, 10), most = least;
+    int is_number = end > text;
+    if (is_number && strncmp(end, "..", 2) == 0) {
+        text = end + 2;
+        most = strtoll(text, &end, 10);
+        is_number = end > text;
+    }
+    if (!is_number || *end || least < 1 || most < least || most > KM_FEATURES_DENSE_MAX)
         return cli_usage(parser->command,
                          "--choose must be how many columns, such as 3 or 2..4, from 1, got '%s'",
                          parser->value);

@@ -20,7 +20,8 @@ void km_spelling_free(km_spelling *spelling) {
 }
 
 km_status km_spelling_init(km_spelling *spelling, const char *words, char decimal, km_error *err) {
-    *spelling = (km_spelling){.decimal = decimal ? decimal : '.'};
+    *spelling = (km_spelling){.decimal = '.'};
+    if (decimal) spelling->decimal = decimal;
     if (!words) return KM_OK;
     int64_t count = 1;
     for (const char *at = words; *at; at++) count += *at == ',';
@@ -159,7 +160,10 @@ static int take_time(double *days, const char **at, const char *end) {
         return 0;
     if (take_char(at, end, ":") && !take_digits(&second, at, end, 2, 2)) return 0;
     if (take_char(at, end, ".,"))
-        for (; *at < end && isdigit((unsigned char)**at); ++*at, unit /= 10) part += unit * (**at - '0');
+        while (*at < end && isdigit((unsigned char)**at)) {
+            part += unit * (*(*at)++ - '0');
+            unit /= 10;
+        }
     take_char(at, end, " ");
     if (!take_char(at, end, "Zz") && *at < end) {
         sign = **at == '-' ? -1 : 1;
