@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An outcome from a column of a file: numbers by the readers of points, words by a reading of that column alone.
 #include "../../base/size.h"
+#include "../read/kinds.h"
 #include "../read/reader.h"
 #include "outcome.h"
 #include <csv.h>
@@ -13,11 +14,11 @@ enum { PIECE_BYTES = 1 << 18 };
 
 // A class, and how it is spelled.
 typedef struct word {
-    char *text;
+    const char *text;
     int64_t number; // in the order in which words were met
 } word;
 
-// Words of one column, numbered by a table of hashes.
+// Words of one column, numbered in the order in which they were met.
 typedef struct words {
     const char *file, *column;
     km_error *err;
@@ -28,42 +29,19 @@ typedef struct words {
     int missing;    // the row has no such cell so far
     double *values; // of each row: the word's number
     int64_t rows_capacity;
-    word *list;
-    int64_t count, capacity;
-    int64_t *slots; // numbers of words by hash, -1: free
-    int64_t slots_count;
+    km_dict list;
 } words;
 
 static void fail(words *w, km_status status) {
     if (w->status == KM_OK) w->status = status;
 }
 
-static uint64_t hash(const char *text, size_t size) {
-    uint64_t h = 0xcbf29ce484222325ull;
-    for (size_t i = 0; i < size; i++) h = (h ^ (unsigned char)text[i]) * 0x100000001b3ull;
-    return h ^ h >> 32;
-}
-
-// The slot of a word, or the free one where it would be.
-static int64_t find(const words *w, const char *text, size_t size) {
-    uint64_t at = hash(text, size) & (uint64_t)(w->slots_count - 1);
-    for (; w->slots[at] >= 0; at = (at + 1) & (uint64_t)(w->slots_count - 1)) {
-        const char *other = w->list[w->slots[at]].text;
-        if (strlen(other) == size && memcmp(other, text, size) == 0) break;
-    }
-    return (int64_t)at;
-}
-
-// The number of a word, which is added where it is new. More words than an outcome may have are not kept.
+// The number of a word, which is added where it is new. More words than one above those that an outcome may have are
+// not kept.
 static int64_t number_of(words *w, const char *text, size_t size) {
-    int64_t at = find(w, text, size);
-    if (w->slots[at] >= 0) return w->slots[at];
-    if (w->count > KM_OUTCOME_CLASSES_MAX) return w->count;
-    char *copy = strndup(text, size);
-    if (!copy) fail(w, km_fail_memory(w->err, "the classes", (int64_t)size));
-    if (!copy) return 0;
-    w->list[w->count] = (word){copy, w->count};
-    return w->slots[at] = w->count++;
+    int64_t number = km_dict_add(&w->list, text, (int64_t)size, KM_OUTCOME_CLASSES_MAX + 1);
+    if (number == -2) fail(w, km_fail_memory(w->err, "the classes", (int64_t)size));
+    return number >= 0 ? number : 0;
 }
 
 static int is_missing(const char *text, size_t size) {
@@ -145,36 +123,26 @@ static int by_text(const void *a, const void *b) {
 
 // Words become classes in the order of their bytes, whatever row has them first.
 static km_status sort_words(words *w) {
-    double *places = malloc((size_t)(w->count + 2) * sizeof *places);
-    if (!places) return km_fail_memory(w->err, "the classes", w->count * 8);
-    qsort(w->list, (size_t)w->count, sizeof *w->list, by_text);
-    for (int64_t i = 0; i < w->count; i++) places[w->list[i].number] = (double)i;
-    for (int64_t i = 0; i < w->row; i++)
+    int64_t count = w->list.count;
+    word *sorted = malloc((size_t)count * sizeof *sorted + 1);
+    double *places = malloc((size_t)count * sizeof *places + 1);
+    km_status status = sorted && places ? KM_OK : km_fail_memory(w->err, "the classes", count * 8);
+    for (int64_t i = 0; status == KM_OK && i < count; i++) sorted[i] = (word){w->list.texts[i], i};
+    if (status == KM_OK) qsort(sorted, (size_t)count, sizeof *sorted, by_text);
+    for (int64_t i = 0; status == KM_OK && i < count; i++) places[sorted[i].number] = (double)i;
+    for (int64_t i = 0; status == KM_OK && i < w->row; i++)
         if (!isnan(w->values[i])) w->values[i] = places[(int64_t)w->values[i]];
+    free(sorted);
     free(places);
-    return KM_OK;
+    return status;
 }
 
-static km_status words_init(words *w) {
-    w->slots_count = 4 * KM_OUTCOME_CLASSES_MAX;
-    w->capacity = KM_OUTCOME_CLASSES_MAX + 2;
-    w->slots = malloc((size_t)w->slots_count * sizeof *w->slots);
-    w->list = calloc((size_t)w->capacity, sizeof *w->list);
-    if (!w->slots || !w->list) return km_fail_memory(w->err, "the classes", w->slots_count * 8);
-    for (int64_t i = 0; i < w->slots_count; i++) w->slots[i] = -1;
+static void words_init(words *w) {
     char *end;
     long long number = strtoll(w->column, &end, 10);
     w->place = *end == 0 && number > 0 ? number - 1 : -1;
     w->row = w->has_header || w->place < 0 ? -1 : 0;
     w->missing = 1;
-    return KM_OK;
-}
-
-static void words_free(words *w) {
-    for (int64_t i = 0; w->list && i < w->count; i++) free(w->list[i].text);
-    free(w->list);
-    free(w->slots);
-    free(w->values);
 }
 
 static km_status read_words(km_outcome **out, const char *path, const char *column,
@@ -186,10 +154,10 @@ static km_status read_words(km_outcome **out, const char *path, const char *colu
     km_input input;
     km_unpacker *unpacker = NULL;
     KM_TRY(km_input_open(&input, path, err));
-    km_status status = words_init(&w);
-    if (status == KM_OK) status = km_unpacker_create(&unpacker, &input, err);
+    words_init(&w);
+    km_status status = km_unpacker_create(&unpacker, &input, err);
     if (status == KM_OK) status = parse(&w, unpacker, format && strcmp(format, "tsv") == 0 ? '\t' : ',');
-    if (status == KM_OK && w.count > KM_OUTCOME_CLASSES_MAX)
+    if (status == KM_OK && w.list.count > KM_OUTCOME_CLASSES_MAX)
         status = km_fail(err, KM_ERROR_DATA,
                          "the outcome %s has more than %d classes; its cells are text, so they "
                          "cannot be numbers",
@@ -197,7 +165,8 @@ static km_status read_words(km_outcome **out, const char *path, const char *colu
     if (status == KM_OK) status = sort_words(&w);
     if (status == KM_OK)
         status = km_outcome_from_memory(out, w.values, w.row, KM_OUTCOME_CLASSES, column, err);
-    words_free(&w);
+    km_dict_free(&w.list);
+    free(w.values);
     km_unpacker_destroy(&unpacker);
     km_input_close(&input);
     return status;
