@@ -212,8 +212,10 @@ static km_status get_parts(build *b, const km_log *log, km_error *err) {
     int64_t count = b->count;
 #pragma omp parallel for num_threads((int)count) schedule(dynamic, 1) if (count > 1)
     for (int64_t i = 0; i < count; i++) {
-        part_clear(&b->parts[i]);
-        b->parts[i].status = get_part(&b->parts[i], b);
+        part *p = &b->parts[i];
+        part_clear(p);
+        p->was_damaged = 0; // told once
+        p->status = get_part(p, b);
     }
     for (int64_t i = 0; i < count; i++) {
         const part *p = &b->parts[i];
