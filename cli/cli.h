@@ -330,4 +330,16 @@ typedef struct cli_output {
 int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,
                       const char *const *inputs);
 
+// What a command writes: `write` the output of that number to a path, `show` what is printed where no output takes
+// standard output.
+typedef struct cli_writer {
+    km_status (*write)(int output, const char *path, const void *user, km_error *err);
+    km_status (*show)(const void *user, km_error *err);
+    const void *user;
+} cli_writer;
+
+// Writes every output that it can, files first: one that fails (a disk that filled up) loses no other. Ctrl-C waits
+// until the files are there. 0, or an exit status after messages.
+int cli_outputs_write(const cli_output *outputs, int count, const cli_writer *writer);
+
 #endif

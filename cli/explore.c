@@ -175,7 +175,8 @@ static km_status write_json(const char *path, const km_explore_result *result, k
     return status;
 }
 
-static km_status write_output(int output, const char *path, const km_explore_result *result, km_error *err) {
+static km_status write_output(int output, const char *path, const void *user, km_error *err) {
+    const km_explore_result *result = user;
     switch (output) {
     case OUT_JSON:
         return write_json(path, result, err);
@@ -188,26 +189,12 @@ static km_status write_output(int output, const char *path, const km_explore_res
     }
 }
 
-static int write_outputs(const explore_options *options, const km_explore_result *result) {
-    int exit = CLI_DONE, stdout_taken = 0;
-    cli_interrupts_hold();
-    for (int o = 0; o < OUT_COUNT; o++) {
-        km_error err = {""};
-        const char *path = options->outputs[o].path;
-        if (!path) continue;
-        stdout_taken |= strcmp(path, "-") == 0;
-        km_status status = write_output(o, path, result, &err);
-        if (status != KM_OK) exit = cli_error(status, &err);
-    }
-    cli_interrupts_default();
-    cli_interrupts_release();
-    if (stdout_taken) return exit;
-    km_error err = {""};
+static km_status show(const void *user, km_error *err) {
     char *table = NULL;
-    km_status status = km_explore_to_table(&table, result, TABLE_ROWS, cli_table_looks(), &err);
+    km_status status = km_explore_to_table(&table, user, TABLE_ROWS, cli_table_looks(), err);
     if (status == KM_OK) fputs(table, stdout);
     km_text_free(table);
-    return status == KM_OK ? exit : cli_error(status, &err);
+    return status;
 }
 
 // The columns that are clustered when none are named: all but the outcome.
@@ -243,7 +230,9 @@ static int explore(explore_options *options, const km_spec *spec, const char *pa
         cli_line(stderr, "kmgen: interrupted; nothing was written");
         exit = CLI_FAILED;
     } else {
-        exit = status == KM_OK ? write_outputs(options, result) : cli_error(status, &err);
+        exit = status == KM_OK
+                   ? cli_outputs_write(options->outputs, OUT_COUNT, &(cli_writer){write_output, show, result})
+                   : cli_error(status, &err);
     }
     km_explore_destroy(&result);
     km_outcome_destroy(&outcome);

@@ -135,3 +135,24 @@ int cli_outputs_check(const cli_command *command, const cli_output *outputs, int
     }
     return 0;
 }
+
+int cli_outputs_write(const cli_output *outputs, int count, const cli_writer *writer) {
+    int exit = CLI_DONE, on_stdout = -1;
+    cli_interrupts_hold();
+    for (int o = 0; o < count; o++) {
+        if (!outputs[o].path) continue;
+        if (strcmp(outputs[o].path, "-") == 0) {
+            on_stdout = o; // at most one is
+            continue;
+        }
+        km_error err = {""};
+        km_status status = writer->write(o, outputs[o].path, writer->user, &err);
+        if (status != KM_OK) exit = cli_error(status, &err);
+    }
+    cli_interrupts_default();
+    cli_interrupts_release();
+    km_error err = {""};
+    km_status status =
+        on_stdout < 0 ? writer->show(writer->user, &err) : writer->write(on_stdout, "-", writer->user, &err);
+    return status == KM_OK ? exit : cli_error(status, &err);
+}

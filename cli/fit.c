@@ -473,8 +473,15 @@ static km_status write_report(const char *path, const fit_job *job, const fit_op
     return km_result_report(path, job->result, job->data, &params, err);
 }
 
-static km_status write_output(int which, const char *path, const fit_job *job, const fit_options *options,
-                              km_error *err) {
+// What outputs are made of.
+typedef struct fitted {
+    const fit_job *job;
+    const fit_options *options;
+} fitted;
+
+static km_status write_output(int which, const char *path, const void *user, km_error *err) {
+    const fit_job *job = ((const fitted *)user)->job;
+    const fit_options *options = ((const fitted *)user)->options;
     const km_result *result = job->result;
     switch (which) {
     case OUT_JSON:
@@ -494,36 +501,13 @@ static km_status write_output(int which, const char *path, const fit_job *job, c
     }
 }
 
-// Writes every output that it can, files first: one that fails (a disk that filled up) loses no other.
-static int write_outputs(const fit_job *job, const fit_options *options) {
-    int exit = CLI_DONE, stdout_taken = 0;
-    cli_interrupts_hold();
-    for (int o = 0; o < OUT_COUNT; o++) {
-        km_error err = {""};
-        const char *path = options->outputs[o].path;
-        if (!path) continue;
-        if (strcmp(path, "-") == 0) {
-            stdout_taken = 1;
-            continue;
-        }
-        km_status status = write_output(o, path, job, options, &err);
-        if (status != KM_OK) exit = cli_error(status, &err);
-    }
-    cli_interrupts_default();
-    cli_interrupts_release();
-    km_error err = {""};
-    km_status status = KM_OK;
-    if (stdout_taken) {
-        for (int o = 0; o < OUT_COUNT && status == KM_OK; o++)
-            if (options->outputs[o].path && strcmp(options->outputs[o].path, "-") == 0)
-                status = write_output(o, "-", job, options, &err);
-    } else {
-        char *table = NULL;
-        status = km_result_to_table(&table, job->result, cli_table_looks(), cli_verbose > 0, &err);
-        if (status == KM_OK) cli_wrapped(stdout, table, cli_width(STDOUT_FILENO));
-        km_text_free(table);
-    }
-    return status == KM_OK ? exit : cli_error(status, &err);
+static km_status show(const void *user, km_error *err) {
+    char *table = NULL;
+    const fitted *done = user;
+    km_status status = km_result_to_table(&table, done->job->result, cli_table_looks(), cli_verbose > 0, err);
+    if (status == KM_OK) cli_wrapped(stdout, table, cli_width(STDOUT_FILENO));
+    km_text_free(table);
+    return status;
 }
 
 static int run_fit(fit_job *job, fit_options *options) {
@@ -537,7 +521,8 @@ static int run_fit(fit_job *job, fit_options *options) {
         return CLI_FAILED;
     }
     if (status != KM_OK) return cli_error(status, &err);
-    return write_outputs(job, options);
+    fitted done = {job, options};
+    return cli_outputs_write(options->outputs, OUT_COUNT, &(cli_writer){write_output, show, &done});
 }
 
 // The line as a shell would read it again; NULL: no memory.
