@@ -1596,6 +1596,7 @@ START_TEST(no_clusters_are_said) {
 END_TEST
 
 START_TEST(clusters_are_seen) {
+    if (is_sample() && _i == 3) return; // of many points
     static const struct {
         int64_t n, d, k;
         double spread;
@@ -1657,7 +1658,7 @@ END_TEST
 
 // Without structure K = 1 by the rule of 2001 (the maximum is where chance has it); in the list, else in a warning.
 START_TEST(gap_says_one) {
-    if (is_sample() && !_i) return; // gap_finds_clusters has both boxes
+    if (is_sample() && _i) return; // gap_finds_clusters has the other box
     ref_data points = _i ? one_hump(3, 2000, 3, 1) : one_hump(0, 2000, 2, 1);
     km_result *result = fit_gap(ref_data_copy(&points), "1..6", (km_gap_box)_i, KM_CRITERION_gap_2001);
     ck_assert_int_eq(result->models[result->selection.best].k, 1);
@@ -1672,7 +1673,7 @@ START_TEST(gap_says_one) {
 END_TEST
 
 START_TEST(gap_finds_clusters) {
-    if (is_sample() && _i % 3) return; // each type, each box
+    if (is_sample() && _i != 3) return; // gap_says_one has the other box
     km_result *result =
         fit_gap(ref_blobs(2000, 4, 5, 1, 3, type_of(_i)), "1..8", (km_gap_box)(_i / 2), KM_CRITERION_gap);
     ck_assert_int_eq(result->models[result->selection.best].k, 5);
@@ -1684,6 +1685,7 @@ END_TEST
 // Reference sets are fitted as the data are: on uniform points no gap is left, where refined models would be compared
 // with plain ones it grows with K.
 START_TEST(gap_of_refined_models) {
+    if (is_sample()) return; // gap_finds_clusters goes the same way
     job j = job_open(ref_uniform(400, 8, 5, KM_FLOAT64), "10,15,20");
     j.spec.n_init = 1;
     j.params.refine = 300;

@@ -3,6 +3,7 @@
 #include "../runtime/file.h"
 #include "../runtime/report/html_sample.h"
 #include "sample_result.h"
+#include "short_form.h"
 
 #include <kmgen/fit.h>
 
@@ -314,6 +315,7 @@ END_TEST
 
 // Few points, equal ones, a constant feature, many features, many clusters, weights, rows that were left out.
 START_TEST(odd_tables) {
+    if (is_sample() && _i % 2) return;
     static const struct {
         int64_t n, d;
         const char *clusters;
