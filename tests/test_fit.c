@@ -1117,6 +1117,7 @@ START_TEST(same_bits_every_time) {
         j.params.threads = (int64_t[]){1, 2, 3}[t];
         km_result *again = fit(&j);
         check_same_bits(first, again);
+        ck_assert_uint_eq(km_result_digest(first), km_result_digest(again));
         km_result_destroy(&again);
     }
     km_result_destroy(&first);

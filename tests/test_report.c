@@ -130,6 +130,9 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_string(root, "refine", "auto");
     assert_integer(root, "refine_passes", result->refine_passes);
     assert_string(root, "scale", "standard");
+    char digest[32];
+    snprintf(digest, sizeof digest, "xxh3:%016llx", (unsigned long long)km_result_digest(result));
+    assert_string(root, "digest", digest);
     const json_t *counters = json_object_get(root, "counters");
     assert_keys(counters, "algorithm", "distances", "distances_lloyd", "points_skipped", NULL);
     assert_string(counters, "algorithm", "tiles");
@@ -150,8 +153,8 @@ START_TEST(json_contract) {
     s->result.warnings_count = 1;
     json_t *root = to_json(&s->result);
     assert_keys(root, "kmgen", "n", "d", "type", "layout", "target", "device", "tuned", "seed", "n_init",
-                "passes", "refine", "refine_passes", "scale", "feature_names", "counters", "timing_ms",
-                "models", "best", "warnings", NULL);
+                "passes", "refine", "refine_passes", "scale", "feature_names", "digest", "counters",
+                "timing_ms", "models", "best", "warnings", NULL);
     check_top(root, &s->result);
     const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");
     ck_assert_uint_eq(json_array_size(names), 4);
@@ -207,6 +210,69 @@ static void assert_schema_keys(const json_t *schema, const json_t *object, const
     json_object_foreach((json_t *)properties, key, value) ck_assert_msg(
         json_object_get(object, key) != NULL, "%s: %s of the schema is never written", where, key);
 }
+
+// Of all that was found, and of nothing else.
+START_TEST(digest_of_a_result) {
+    sample *s = sample_make(2, 1, 3, 2);
+    km_result *r = &s->result;
+    km_model *model = &s->models[1];
+    int32_t labels[150] = {0};
+    const uint64_t digest = km_result_digest(r);
+    r->passes++, r->refine_passes++, r->counters.distances++, r->timing.total_ms++, r->plan.track_labels ^= 1;
+    r->device[0] ^= 1, r->target[0] ^= 1, r->warnings_count ^= 1;
+    ck_assert_uint_eq(km_result_digest(r), digest);
+#define CHANGES(value, other)                                                                                \
+    do {                                                                                                     \
+        __typeof__(value) kept = value;                                                                      \
+        value = other;                                                                                       \
+        ck_assert_msg(km_result_digest(r) != digest, "%s is not in the digest", #value);                     \
+        value = kept;                                                                                        \
+        ck_assert_uint_eq(km_result_digest(r), digest);                                                      \
+    } while (0)
+    CHANGES(r->n, 151);
+    CHANGES(r->seed, 43);
+    CHANGES(r->type, KM_FLOAT32);
+    CHANGES(r->scale, KM_SCALE_NONE);
+    CHANGES(r->selection.best, 0);
+    CHANGES(r->selection.votes[0], 9);
+    CHANGES(model->inertia, nextafter(model->inertia, 0));
+    CHANGES(model->n_iter, 99);
+    CHANGES(model->scores[0], NAN);
+    CHANGES(model->score_errors[0], 0);
+    CHANGES(s->restart_inertia[19], 0);
+    CHANGES(s->centroids[3], -s->centroids[3]);
+    CHANGES(s->counts[4], 0);
+    CHANGES(s->weights[8], 0);
+    CHANGES(s->sse[0], 0);
+    CHANGES(model->labels, labels);
+#undef CHANGES
+    model->scores[KM_CRITERION_krzanowski_lai] = -NAN; // one NaN is as good as another
+    ck_assert_uint_eq(km_result_digest(r), digest);
+    model->labels = labels;
+    const uint64_t labelled = km_result_digest(r);
+    labels[149] = 1;
+    ck_assert_uint_ne(km_result_digest(r), labelled);
+    sample_free(s);
+}
+END_TEST
+
+// The same number on every machine: digests are compared between them.
+START_TEST(digest_is_the_same_everywhere) {
+    static const double centroids[] = {0.5, -3};
+    static const int64_t counts[] = {3};
+    static const int32_t labels[] = {0, 0, 0, -1};
+    km_model model = {.k = 1,
+                      .effective_k = 1,
+                      .centroids = centroids,
+                      .counts = counts,
+                      .weights = centroids,
+                      .sse = centroids,
+                      .labels = labels,
+                      .inertia = 0.25};
+    km_result result = {.n = 3, .d = 2, .rows = 4, .models = &model, .models_count = 1};
+    ck_assert_uint_eq(km_result_digest(&result), UINT64_C(0x9677e8fb07bce505));
+}
+END_TEST
 
 // Names with control characters of 7 and 8 bits: the same text to a reader of JSON, and nothing that a terminal obeys.
 START_TEST(json_control_characters) {
@@ -723,6 +789,8 @@ int main(void) {
     tcase_add_test(json, json_schema_keys);
     tcase_add_test(json, json_schema_of_scores);
     tcase_add_test(json, json_control_characters);
+    tcase_add_test(json, digest_of_a_result);
+    tcase_add_test(json, digest_is_the_same_everywhere);
     tcase_add_test(json, plain_text);
     suite_add_tcase(suite, json);
     tcase_add_test(table, table_text);

@@ -112,6 +112,12 @@ typedef struct km_result {
 /// Frees `*result` with all that it points to, and sets it to NULL; a NULL one is allowed.
 KM_API void km_result_destroy(km_result **result);
 
+/// A hash of all that the fit found: sizes, type, seed and scale, models with their scores, the choice, and labels
+/// where they were kept. Not of what it took: timings, passes, counters, plan, device. Two fits with the same digest
+/// found the same, bit for bit (docs/numerics.md says when that is promised). XXH3 of 64 bits, on every machine the
+/// same.
+KM_API uint64_t km_result_digest(const km_result *result);
+
 /// The result as JSON, by docs/result.schema.json; labels and centroids_fitted are not in it. The text is the caller's:
 /// km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_result_to_json(char **out, const km_result *result, km_error *err);

@@ -169,6 +169,12 @@ static json_t *seed_to_json(uint64_t seed) {
     return json_string(digits);
 }
 
+static json_t *digest_to_json(const km_result *result) {
+    char text[32];
+    snprintf(text, sizeof text, "xxh3:%016llx", (unsigned long long)km_result_digest(result));
+    return json_string(text);
+}
+
 static json_t *refine_to_json(int64_t refine) {
     if (refine > 0) return json_integer(refine);
     return json_string(refine == 0 ? "none" : "auto");
@@ -198,6 +204,7 @@ static int fill_result(json_t *root, const km_result *result) {
     if (result->feature_names)
         failed |=
             json_object_set_new(root, "feature_names", strings_to_json(result->feature_names, result->d));
+    failed |= json_object_set_new(root, "digest", digest_to_json(result));
     failed |= json_object_set_new(root, "counters", counters_to_json(&result->counters));
     failed |= json_object_set_new(root, "timing_ms", timing_to_json(&result->timing));
     failed |= json_object_set_new(root, "models", models_to_json(result));

@@ -393,6 +393,10 @@ static void print_counters(km_text *text, const km_result *result) {
     km_text_puts(text, "\n");
 }
 
+static void print_digest(km_text *text, const km_result *result) {
+    km_text_printf(text, "\ndigest: xxh3:%016llx\n", (unsigned long long)km_result_digest(result));
+}
+
 static void print_rest(km_text *text, const km_result *result) {
     int64_t moving = 0;
     for (int64_t m = 0; m < result->models_count; m++) moving += !result->models[m].at_rest;
@@ -424,6 +428,7 @@ km_status km_result_to_table(char **out, const km_result *result, int looks, int
     print_rest(&text, result);
     if (verbose) print_criteria(&text, result, scratch, look);
     if (verbose) print_counters(&text, result);
+    if (verbose) print_digest(&text, result);
     print_choice(&text, result, look);
     print_votes(&text, result);
     free(scratch);
