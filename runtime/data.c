@@ -32,6 +32,7 @@ struct km_data {
     int is_part;   // all of the table belongs to another km_data
     int64_t first; // row of the first point of a part; 0
     int is_piece;  // of a longer text: no row may be left
+    int is_memory; // the caller's, which no option of reading applies to
 };
 
 void km_data_params_init(km_data_params *params) {
@@ -47,6 +48,7 @@ void km_data_destroy(km_data **data) {
         d->fill = NULL;
     } else if (d->is_view) {
         d->table.memory = NULL;
+        d->table.apart = NULL;
         d->table.mapped_bytes = 0;
         d->table.lines = NULL;
         d->kept = NULL; // a sparse view has a matrix of its own
@@ -300,13 +302,14 @@ km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t featu
     if (isfinite(value))
         return km_fail(err, KM_ERROR_DATA, "%s: %s: %g is too far from the rest for float32; use float64",
                        data->name, place, value);
-    return km_fail(err, KM_ERROR_DATA,
-                   isinf(value) ? "%s: %s: the value is infinite; correct it, or leave its row out"
-                   : data->table.csr
-                       ? "%s: %s: the value is missing (NaN); drop such rows by --missing drop"
-                       : "%s: %s: the value is missing (NaN); drop such rows by --missing drop, or "
-                         "fill them in by --missing mean or median",
-                   data->name, place);
+    return km_fail(
+        err, KM_ERROR_DATA,
+        isinf(value)      ? "%s: %s: the value is infinite; correct it, or leave its row out"
+        : data->is_memory ? "%s: %s: the value is missing (NaN); leave such rows out, or fill them in"
+        : data->table.csr ? "%s: %s: the value is missing (NaN); drop such rows by --missing drop"
+                          : "%s: %s: the value is missing (NaN); drop such rows by --missing drop, or "
+                            "fill them in by --missing mean or median",
+        data->name, place);
 }
 
 km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double value, const char *why,
@@ -412,7 +415,29 @@ km_status km_data_from_memory(km_data **out, const void *base, int64_t n, int64_
                              .first_line = 1};
     data->n = n;
     data->weights = weights;
+    data->is_memory = 1;
     *out = data;
+    return KM_OK;
+}
+
+km_status km_data_from_columns(km_data **out, const void *const *columns, int64_t n, int64_t d, km_type type,
+                               int64_t row_stride, const double *weights, km_error *err) {
+    *out = NULL;
+    if (!columns) return km_fail(err, KM_ERROR_USAGE, "memory: the columns of the points are NULL");
+    if (row_stride == 0) row_stride = 1;
+    KM_TRY(km_data_from_memory(out, d > 0 ? columns[0] : NULL, n, d, type, row_stride, 1, weights, err));
+    for (int64_t f = 0; f < d; f++) {
+        if (n == 0 || columns[f]) continue;
+        km_data_destroy(out);
+        return km_fail(err, KM_ERROR_USAGE, "memory: column %" PRId64 " of %" PRId64 " points is NULL", f, n);
+    }
+    km_table *table = &(*out)->table;
+    table->apart = malloc((size_t)d * sizeof *table->apart);
+    if (!table->apart) {
+        km_data_destroy(out);
+        return km_fail_memory(err, "columns", d * (int64_t)sizeof *table->apart);
+    }
+    for (int64_t f = 0; f < d; f++) table->apart[f] = columns[f];
     return KM_OK;
 }
 
@@ -446,6 +471,7 @@ km_status km_data_from_csr(km_data **out, const int64_t *starts, const void *ind
     data->table = (km_table){.rows = n, .columns = d, .first_line = 1};
     data->n = n;
     data->weights = weights;
+    data->is_memory = 1;
     km_csr *csr = data->table.csr = calloc(1, sizeof *csr);
     if (!csr) {
         status = km_fail_memory(err, "a sparse matrix", (int64_t)sizeof *csr);
@@ -566,6 +592,7 @@ static km_status view_make(km_data **out, const km_data *data, const int64_t *pi
     km_data *view = NULL;
     KM_TRY(create(&view, data->name, err));
     view->is_view = 1;
+    view->is_memory = data->is_memory;
     view->table = data->table;
     view->table.columns = count;
     view->table.picks = view->table.numbers = view->table.missing = NULL;
@@ -638,6 +665,7 @@ km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_
     km_data *part = *out = NULL;
     KM_TRY(create(&part, data->name, err));
     part->is_part = 1;
+    part->is_memory = data->is_memory;
     part->table = data->table;
     part->n = count;
     part->weights = data->weights ? data->weights + first : NULL;
@@ -688,7 +716,7 @@ const void *km_data_base(const km_data *data, km_type type) {
     int64_t size = km_type_bytes(type);
     if (data->draws || table->csr) return NULL;
     if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
-    if (table->picks || data->kept || data->fill) return NULL;
+    if (table->picks || table->apart || data->kept || data->fill) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;
     if (table->rows > 1 && table->row_stride != table->columns) return NULL;
     if ((uintptr_t)table->base % (uintptr_t)size != 0) return NULL;

@@ -258,20 +258,32 @@ static km_status predictor_to_text(char **out, const km_predictor *predictor, km
     return status;
 }
 
-km_status km_predictor_write(const char *path, const km_result *result, int64_t model_index, km_error *err) {
+km_status km_predictor_create(km_predictor **out, const km_result *result, int64_t model_index,
+                              km_error *err) {
+    *out = NULL;
     if (model_index < 0 || model_index >= result->models_count)
         return km_fail(err, KM_ERROR_USAGE, "model %lld does not exist: the result has models 0..%lld",
                        (long long)model_index, (long long)result->models_count - 1);
+    km_status status = predictor_from_result(out, result, &result->models[model_index], err);
+    if (status == KM_OK && !numbers_finite(*out))
+        status = km_fail(err, KM_ERROR_DATA,
+                         "the model of K = %lld cannot be kept: a number of it is not finite; scale the data "
+                         "down, or fit in float64",
+                         (long long)(*out)->k);
+    if (status != KM_OK) km_predictor_destroy(out);
+    return status;
+}
+
+km_status km_predictor_to_json(char **out, const km_predictor *predictor, km_error *err) {
+    *out = NULL;
+    return predictor_to_text(out, predictor, err);
+}
+
+km_status km_predictor_write(const char *path, const km_result *result, int64_t model_index, km_error *err) {
     km_predictor *predictor = NULL;
     char *text = NULL;
     km_status status;
-    KM_TRY_GOTO(predictor_from_result(&predictor, result, &result->models[model_index], err));
-    if (!numbers_finite(predictor))
-        KM_TRY_GOTO(
-            km_fail(err, KM_ERROR_DATA,
-                    "cannot save the model of K = %lld to %s: a number of it is not finite; scale the data "
-                    "down, or fit in float64",
-                    (long long)predictor->k, path));
+    KM_TRY_GOTO(km_predictor_create(&predictor, result, model_index, err));
     KM_TRY_GOTO(predictor_to_text(&text, predictor, err));
     status = km_file_write(path, text, (int64_t)strlen(text), err);
 done:
@@ -306,7 +318,7 @@ static km_status parse(reader *r, const char *text, int64_t size) {
     r->root = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &error);
     if (r->root) return KM_OK;
     // What begins as our file does and ends too early was cut short; all else is another kind of file.
-    if (size > 0 && strstr(text, "\"" FORMAT_NAME "\"")) {
+    if (memmem(text, (size_t)size, "\"" FORMAT_NAME "\"", strlen("\"" FORMAT_NAME "\""))) {
         char what[sizeof error.text + 40];
         snprintf(what, sizeof what, "line %d: %s", error.line, error.text);
         return damaged(r, what);
@@ -473,13 +485,13 @@ static km_status check_checksum(const km_predictor *predictor, const reader *r) 
     return strcmp(stored, expected) == 0 ? KM_OK : damaged(r, "its numbers do not match its checksum");
 }
 
-km_status km_predictor_read(km_predictor **out, const char *path, km_error *err) {
+km_status km_predictor_parse(km_predictor **out, const char *text, int64_t size, const char *path,
+                             km_error *err) {
     reader r = {.path = path, .err = err};
     km_predictor *predictor = *out = NULL;
-    char *text;
-    int64_t size;
-    KM_TRY(km_file_read(&text, &size, path, FILE_BYTES_MAX, err));
     km_status status;
+    if (size < 0)
+        return km_fail(err, KM_ERROR_USAGE, "%s: a text cannot have %lld bytes", path, (long long)size);
     KM_TRY_GOTO(parse(&r, text, size));
     KM_TRY_GOTO(check_format(&r));
     KM_TRY_GOTO(get_sizes(&predictor, &r));
@@ -492,6 +504,15 @@ km_status km_predictor_read(km_predictor **out, const char *path, km_error *err)
 done:
     km_predictor_destroy(&predictor);
     json_decref(r.root);
+    return status;
+}
+
+km_status km_predictor_read(km_predictor **out, const char *path, km_error *err) {
+    char *text;
+    int64_t size;
+    *out = NULL;
+    KM_TRY(km_file_read(&text, &size, path, FILE_BYTES_MAX, err));
+    km_status status = km_predictor_parse(out, text, size, path, err);
     km_text_free(text);
     return status;
 }

@@ -142,6 +142,33 @@ START_TEST(memory_with_strides) {
 }
 END_TEST
 
+// Columns that lie apart, with a stride or without, whole and picked by name.
+START_TEST(memory_by_columns) {
+    static const float x[] = {1, 2, 3}, y[] = {4, 5, 6}, z[] = {7, -1, 8, -1, 9, -1};
+    static const double rows[] = {1, 4, 2, 5, 3, 6}, z_x[] = {7, 1, 8, 3};
+    static const char *const names[] = {"x", "z"}, *const picks[] = {"z", "x"};
+    const void *columns[] = {x, y}, *apart[] = {x, z}, *gap[] = {x, NULL};
+    km_data *view;
+    ck_assert_int_eq(km_data_from_columns(&data, columns, 3, 2, KM_FLOAT32, 0, NULL, &err), KM_OK);
+    expect_values(3, 2, rows);
+    ck_assert_ptr_null(km_data_base(data, KM_FLOAT32)); // even where they happen to follow each other
+    km_data_destroy(&data);
+    // Every other value of both: x has two.
+    ck_assert_int_eq(km_data_from_columns(&data, apart, 2, 2, KM_FLOAT32, 2, NULL, &err), KM_OK);
+    ck_assert_int_eq(km_data_set_names(data, names, &err), KM_OK);
+    ck_assert_int_eq(km_data_select(&view, data, picks, 2, &err), KM_OK);
+    double out[4];
+    ck_assert_int_eq(km_data_read(out, view, 0, 2, KM_FLOAT64, &err), KM_OK);
+    ck_assert_int_eq(memcmp(out, z_x, sizeof out), 0);
+    km_data_destroy(&view);
+    km_data_destroy(&data);
+    expect_error(km_data_from_columns(&data, gap, 3, 2, KM_FLOAT32, 0, NULL, &err), KM_ERROR_USAGE,
+                 "memory: column 1 of 3 points is NULL");
+    expect_error(km_data_from_columns(&data, NULL, 3, 2, KM_FLOAT32, 0, NULL, &err), KM_ERROR_USAGE,
+                 "memory: the columns of the points are NULL");
+}
+END_TEST
+
 START_TEST(memory_large_enough_to_be_tiled) {
     enum { N = 1000, D = 3 };
     double *columns = malloc(sizeof(double) * N * D), *rows = malloc(sizeof(double) * N * D);
@@ -212,8 +239,9 @@ START_TEST(values_that_are_no_points) {
                      "memory: row 2, column 2: 1e+300 is too far from the rest for float32; use float64");
     err.text[0] = 0;
     ck_assert_int_eq(km_data_refuse_value(data, 2, -1, &err), KM_ERROR_DATA);
-    ck_assert_str_eq(err.text, "memory: row 3, column 2: the value is missing (NaN); drop such rows by "
-                               "--missing drop, or fill them in by --missing mean or median");
+    ck_assert_str_eq(
+        err.text,
+        "memory: row 3, column 2: the value is missing (NaN); leave such rows out, or fill them in");
     err.text[0] = 0;
     ck_assert_int_eq(km_data_refuse_value(data, 3, 0, &err), KM_ERROR_DATA);
     ck_assert_str_eq(err.text,
@@ -1414,6 +1442,7 @@ int main(void) {
     tcase_add_checked_fixture(tests, begin, end);
     tcase_add_test(tests, memory_in_c_order);
     tcase_add_test(tests, memory_with_strides);
+    tcase_add_test(tests, memory_by_columns);
     tcase_add_test(tests, memory_large_enough_to_be_tiled);
     tcase_add_test(tests, memory_refused);
     tcase_add_test(tests, reading_outside_is_refused);

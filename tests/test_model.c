@@ -70,6 +70,33 @@ START_TEST(round_trip) {
 }
 END_TEST
 
+// The same without a file: the predictor of a result, its text, and that of a buffer that nothing ends.
+START_TEST(round_trip_in_memory) {
+    km_predictor *predictor, *again;
+    km_error err = {""};
+    char *first, *second;
+    ck_assert_int_eq(km_predictor_create(&predictor, &s->result, 1, &err), KM_OK);
+    ck_assert_int_eq(km_predictor_to_json(&first, predictor, &err), KM_OK);
+    size_t size = strlen(first);
+    char *bytes = malloc(size);
+    memcpy(bytes, first, size);
+    ck_assert_msg(km_predictor_parse(&again, bytes, (int64_t)size, "text", &err) == KM_OK, "%s", err.text);
+    ck_assert_int_eq(km_predictor_to_json(&second, again, &err), KM_OK);
+    ck_assert_str_eq(first, second);
+    assert_same_bits(again->centroids_fitted, predictor->centroids_fitted, 12);
+    km_predictor_destroy(&again);
+    ck_assert_int_eq(km_predictor_parse(&again, bytes, (int64_t)size - 9, "text", &err), KM_ERROR_DATA);
+    ck_assert_ptr_nonnull(strstr(err.text, "text is a damaged kmgen model"));
+    ck_assert_int_eq(km_predictor_parse(&again, bytes, -1, "text", NULL), KM_ERROR_USAGE);
+    ck_assert_int_eq(km_predictor_create(&again, &s->result, 3, NULL), KM_ERROR_USAGE);
+    ck_assert_ptr_null(again);
+    km_predictor_destroy(&predictor);
+    km_text_free(first);
+    km_text_free(second);
+    free(bytes);
+}
+END_TEST
+
 // Doubles of every size, by their bits.
 START_TEST(random_bits_round_trip) {
     uint64_t state = 88172645463325252u + (uint64_t)_i;
@@ -218,6 +245,7 @@ int main(void) {
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_loop_test(tcase, round_trip, 0, 4);
+    tcase_add_test(tcase, round_trip_in_memory);
     tcase_add_loop_test(tcase, random_bits_round_trip, 0, 20);
     tcase_add_test(tcase, foreign_files);
     tcase_add_test(tcase, truncated_files);

@@ -130,6 +130,11 @@ KM_API km_status km_data_from_memory(km_data **out, const void *base, int64_t n,
                                      int64_t row_stride, int64_t column_stride, const double *weights,
                                      km_error *err);
 
+/// The same of a table whose columns lie apart: `columns` has d pointers, which are copied, each to n elements of
+/// `type` that are `row_stride` elements apart (0: 1). KM_ERROR_USAGE: also a column that is NULL. KM_ERROR_MEMORY.
+KM_API km_status km_data_from_columns(km_data **out, const void *const *columns, int64_t n, int64_t d,
+                                      km_type type, int64_t row_stride, const double *weights, km_error *err);
+
 /// Takes the caller's sparse matrix of n points with d features (CSR), which must outlive the km_data and stay as
 /// it is: point i has the entries starts[i] .. starts[i + 1] - 1, each a column from 0 and a value. `starts`: n + 1
 /// numbers that rise from 0; `indices`: int32_t or int64_t, by `index_bytes` 4 or 8; `values`: of `type`; entries

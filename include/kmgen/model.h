@@ -14,6 +14,18 @@ KM_BEGIN
 /// A saved model in memory: what km_predict needs of it. Read-only: any number of threads may use one.
 typedef struct km_predictor km_predictor;
 
+/// What predict needs of model `model_index` of the result, 0..models_count - 1, in memory: a copy, which is the
+/// caller's (km_predictor_destroy). KM_ERROR_USAGE: there is no such model; KM_ERROR_DATA: a number is not finite.
+KM_API km_status km_predictor_create(km_predictor **out, const km_result *result, int64_t model_index,
+                                     km_error *err);
+
+/// The predictor as the text of a file that km_predictor_write makes. The text is the caller's: km_text_free.
+KM_API km_status km_predictor_to_json(char **out, const km_predictor *predictor, km_error *err);
+
+/// Reads `size` bytes of that text, which errors call `path`; as km_predictor_read.
+KM_API km_status km_predictor_parse(km_predictor **out, const char *text, int64_t size, const char *path,
+                                    km_error *err);
+
 /// Writes model `model_index` of the result, 0..models_count - 1, to the JSON file `path` (docs/model.md; "-":
 /// standard output), with the scale, the names of features and a checksum. The file appears when it is whole; a
 /// link is followed. KM_ERROR_USAGE: there is no such model; KM_ERROR_DATA: a number of it is not finite;

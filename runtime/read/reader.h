@@ -38,6 +38,7 @@ typedef struct km_table {
     int swapped; // bytes in the other order than this machine's
     int64_t rows, columns;
     int64_t row_stride, column_stride; // in elements
+    const unsigned char **apart;       // where each column lies, instead of `base`; NULL: column_stride apart
     int64_t *picks;                    // column f of the table is column picks[f] of the view; NULL: the same
     char **names;                      // `columns` names from a header, or NULL
     int64_t *numbers;                  // 1-based number of each column in the file; NULL: 1, 2, ...

@@ -34,6 +34,7 @@ void km_table_clear(km_table *table) {
     free(table->weights);
     free(table->missing);
     free(table->names);
+    free(table->apart);
     free(table->picks);
     free(table->numbers);
     free(table->lines);
@@ -126,9 +127,11 @@ static void read_picked(unsigned char *out, const km_table *table, int64_t first
                         km_type type) {
     int64_t element = km_element_size(table->element), size = km_type_bytes(type), d = table->columns;
     for (int64_t f = 0; f < d; f++) {
-        int64_t offset = first * table->row_stride + table->picks[f] * table->column_stride;
+        int64_t column = table->picks ? table->picks[f] : f;
+        const unsigned char *from =
+            table->apart ? table->apart[column] : table->base + column * table->column_stride * element;
         rectangle r = {1, count, 0, table->row_stride * element, 0, d, table->swapped};
-        converters[table->element][type](out + f * size, table->base + offset * element, &r);
+        converters[table->element][type](out + f * size, from + first * table->row_stride * element, &r);
     }
 }
 
@@ -139,7 +142,8 @@ void km_table_read(void *out, const km_table *table, int64_t first, int64_t coun
     }
     int64_t element = km_element_size(table->element), size = km_type_bytes(type), d = table->columns;
     int is_native = !table->swapped && table->element == (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4);
-    if (is_native && !table->picks && table->row_stride == d && table->column_stride == 1) {
+    int is_picked = table->picks || table->apart;
+    if (is_native && !is_picked && table->row_stride == d && table->column_stride == 1) {
         memcpy(out, table->base + first * d * size, (size_t)(count * d * size));
         return;
     }
@@ -147,7 +151,7 @@ void km_table_read(void *out, const km_table *table, int64_t first, int64_t coun
     for (int64_t done = 0; done < count; done += ROWS_AT_A_TIME) {
         int64_t rows = count - done < ROWS_AT_A_TIME ? count - done : ROWS_AT_A_TIME;
         unsigned char *to = (unsigned char *)out + done * d * size;
-        if (table->picks) {
+        if (is_picked) {
             read_picked(to, table, first + done, rows, type);
             continue;
         }
