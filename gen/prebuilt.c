@@ -2,8 +2,8 @@
 // Build-time program: writes kernels that are compiled into the library. usage: prebuilt OUT.c KIND NAME [TEMPLATES]
 // KIND lanes: the kernels of the design prebuilt, which are those of lanes. NAME is INSTRUCTIONS_TYPE_SHAPE, such as
 // avx2_float32_d4. SHAPE is dN (N features, K up to 256), few (up to 64 features, K up to 256) or any.
-// KIND load, tiles, bounds, silhouette or sparse_lanes: NAME is INSTRUCTIONS_TYPE. TEMPLATES is a folder; without it
-// the library's are taken.
+// KIND load, tiles, bounds, silhouette, subsets or sparse_lanes: NAME is INSTRUCTIONS_TYPE. TEMPLATES is a folder;
+// without it the library's are taken.
 #include "../base/error.h"
 #include "../base/text.h"
 #include "cpu/common.h"
@@ -90,7 +90,7 @@ static void names_make(km_env *env, const char *kind, const char *isa, const cha
     km_env_set_flag(env, "prunes", 1);
     km_env_set_flag(env, "int16_scores", 0);
     km_env_set_flag(env, "point_rows", 0);
-    km_env_set_flag(env, "byte_labels", 0);
+    km_env_set_flag(env, "byte_labels", !strcmp(kind, "subsets"));
 }
 
 // A list of the numbers from .. to - 1, each times `step`.
@@ -148,6 +148,37 @@ static void names_of_sparse(km_env *env, const char *isa, const char *type) {
     }
 }
 
+// "before0after, before1after, ...": `count` of them.
+static void set_joined(km_env *env, const char *name, const char *before, int count, const char *after) {
+    char text[160] = "";
+    for (int i = 0, at = 0; i < count; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%s%d%s", i ? ", " : "", before, i, after);
+    km_env_set(env, name, "%s", text);
+}
+
+// Names of templates/cpu/subsets: functions for each number of columns up to SUBSET_SIZE_MAX.
+static void names_of_subsets(km_env *env) {
+    static const char *const rest[] = {", 1, 0, 0", ", 1, 0", ", 1", ""};
+    list_steps(env, "vectors_list", 0, 4, 1);
+    km_env_list(env, "vector_pairs");
+    km_env_set(km_env_item(env, "vector_pairs", "0"), "next", "1");
+    km_env_set(km_env_item(env, "vector_pairs", "2"), "next", "3");
+    km_env_list(env, "sizes");
+    for (int size = 1; size <= 4; size++) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", size);
+        km_env *item = km_env_item(env, "sizes", text);
+        list_steps(item, "columns", 0, size, 1);
+        set_joined(item, "arguments", "const km_real *x_", size, "");
+        set_joined(item, "names", "x_", size, "");
+        set_joined(item, "scalars", "double x_", size, "");
+        set_joined(item, "converted", "(double)x_", size, "[p]");
+        set_joined(item, "coordinates", "x_", size, "[i]");
+        km_env_set(item, "rest", "%s", rest[size - 1]); // a one, which counts points, where it fits
+        km_env_set_flag(item, "is_four", size == 4);
+    }
+}
+
 static km_status kernels_make(km_text *out, const char *kind, const char *isa, const char *type,
                               const char *dir, km_error *err) {
     char template_name[64];
@@ -156,6 +187,7 @@ static km_status kernels_make(km_text *out, const char *kind, const char *isa, c
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     names_make(env, kind, isa, type);
     if (!strcmp(kind, "sparse_lanes")) names_of_sparse(env, isa, type);
+    if (!strcmp(kind, "subsets")) names_of_subsets(env);
     km_status status = km_template_expand(out, template_name, env, dir, err);
     km_env_destroy(&env);
     return status;

@@ -130,6 +130,8 @@ static const struct shape {
     {N, 2, 2, {40}, 1, 20, KM_FLOAT64, KM_SCALE_STANDARD, KM_INIT_RANDOM, 1},
     {64, 3, 3, {8}, 2, 300, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_PLUSPLUS, 0},
     {17, 2, 2, {16}, 2, 300, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_RANDOM, 0},
+    {N, 2, 2, {20}, 2, 30, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_RANDOM, 0},
+    {N, 5, 5, {8}, 1, 30, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_PLUSPLUS, 0},
     {70003, 2, 2, {8}, 1, 5, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_PLUSPLUS, 0},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -168,6 +170,26 @@ START_TEST(subset_is_its_columns_fitted_alone) {
     km_data_destroy(&data);
     free(points);
     free(weights);
+}
+END_TEST
+
+// Small whole numbers: many points are as near to one centroid as to another, and the lowest has them. One point lies
+// far out and has a cluster of its own.
+START_TEST(equally_near_and_alone) {
+    static const struct shape all[] = {
+        {N, 2, 3, {4, 9}, 3, 300, KM_FLOAT32, KM_SCALE_NONE, KM_INIT_RANDOM, 0},
+        {N, 2, 3, {4, 9}, 3, 300, KM_FLOAT64, KM_SCALE_NONE, KM_INIT_PLUSPLUS, 0},
+    };
+    double *points = malloc(N * 4 * sizeof *points);
+    for (int64_t i = 0; i < 4 * N; i++) points[i] = floor(9 * km_draw(1, 2, 3, (uint64_t)i));
+    for (int64_t c = 0; _i && c < 4; c++) points[4 * 77 + c] = 640;
+    km_data *data = data_of(points, N, 4, NULL);
+    km_explore_params p = params_of(&all[_i]);
+    km_explore_result *found = explored(data, &p);
+    for (int64_t i = 0; i < found->count; i++) hold_against_fit(data, found, i, &p);
+    km_explore_destroy(&found);
+    km_data_destroy(&data);
+    free(points);
 }
 END_TEST
 
@@ -565,6 +587,7 @@ int main(void) {
     tcase_set_timeout(fits, 300);
     tcase_set_timeout(rest, 120);
     tcase_add_loop_test(fits, subset_is_its_columns_fitted_alone, 0, SHAPES);
+    tcase_add_loop_test(fits, equally_near_and_alone, 0, 2);
     tcase_add_test(fits, same_bits_for_threads_and_company);
     tcase_add_test(fits, drawn_again_has_its_own_starts);
     tcase_add_test(rest, subsets_in_order);

@@ -7,6 +7,7 @@
 #include "load.h"
 #include "silhouette.h"
 #include "sparse.h"
+#include "subset_kernels.h"
 #include "runtime/cpu/prebuilt_list.h"
 
 #define DECLARE_LANES(name) extern const km_cpu_kernels km_lanes_##name;
@@ -17,11 +18,13 @@
     extern const cpu_tiles_kernels km_tiles_##name;                                                          \
     extern const cpu_bounds_kernels km_bounds_##name;                                                        \
     extern const cpu_silhouette_kernels km_silhouette_##name;                                                \
+    extern const cpu_subset_kernels km_subsets_##name;                                                       \
     extern const cpu_sparse_kernels km_sparse_lanes_##name;
 #define LOAD(name) &km_load_##name.base,
 #define TILES(name) &km_tiles_##name.base,
 #define BOUNDS(name) &km_bounds_##name.base,
 #define SILHOUETTE(name) &km_silhouette_##name.base,
+#define SUBSETS(name) &km_subsets_##name.base,
 #define SPARSE(name) &km_sparse_lanes_##name.base,
 
 KM_LANES_LIST(DECLARE_LANES)
@@ -33,6 +36,7 @@ static const cpu_prebuilt *const load[] = {KM_PREBUILT_LIST(LOAD)};
 static const cpu_prebuilt *const tiles[] = {KM_PREBUILT_LIST(TILES)};
 static const cpu_prebuilt *const bounds[] = {KM_PREBUILT_LIST(BOUNDS)};
 static const cpu_prebuilt *const silhouette[] = {KM_PREBUILT_LIST(SILHOUETTE)};
+static const cpu_prebuilt *const subsets[] = {KM_PREBUILT_LIST(SUBSETS)};
 static const cpu_prebuilt *const sparse[] = {KM_PREBUILT_LIST(SPARSE)};
 
 int km_cpu_isa_runs(int32_t isa, int32_t have) {
@@ -78,6 +82,10 @@ const cpu_bounds_kernels *km_cpu_bounds_kernels(const km_plan *plan) {
 
 const cpu_silhouette_kernels *km_cpu_silhouette_kernels(const km_plan *plan) {
     return (const cpu_silhouette_kernels *)find(silhouette, plan, real_bytes_of(plan));
+}
+
+const cpu_subset_kernels *km_cpu_subset_kernels(const km_plan *plan) {
+    return (const cpu_subset_kernels *)find(subsets, plan, real_bytes_of(plan));
 }
 
 const cpu_sparse_kernels *km_cpu_sparse_kernels(const km_plan *plan) {

@@ -6,11 +6,8 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/cpu/facts.h"
-#include "../contest.h"
-#include "../explore/subsets.h"
 #include "../rounding.h"
-#include "../sweep.h"
-#include "cpu.h"
+#include "subsets.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,40 +15,13 @@
 // Restarts whose inertia is this close (relative) to the best count as the same: they stop when they move
 // little, so most of them are not at the optimum to the last digit.
 #define AGREE_RELATIVE 1e-3
-enum { TYPICAL_ROWS = 128, TILE_POINTS = 2048 };
-
-// A subset in work.
-typedef struct task {
-    const km_subset *subset;
-    km_subset_fit *fits; // of each K
-    cpu_engine view;     // n points of `size` features that are not there, but while `gathered`
-    km_stop stop;
-    cpu_slot *slots;  // restarts x clusters_count
-    double *inertias; // the same
-    double *memory;   // of all slots, and their partial sums
-    uint8_t
-        *labels;    // of all slots: once they are known, a point costs additions only where its label changes
-    int64_t *picks; // restarts x K of the largest
-    km_contest *contests; // clusters_count
-    double *best;         // of each K: centroids, then weights
-    int64_t running;      // slots that are not done
-} task;
-
-typedef struct block {
-    const km_subsets_job *job;
-    const cpu_engine *table;
-    task *tasks;
-    int64_t count, k_max, k_sum;
-    void *tile;        // reals: the columns of a subset in a tile of rows
-    km_cpu_slot *list; // slots of a subset
-    double *weights;   // scratch
-} block;
+enum { TYPICAL_ROWS = 128 };
 
 // Columns ----------------------------------------------------------------------------------------------------
 
 // `count` points from `first` on, which starts an SoA group: whole SoA groups of the subset's columns alone.
-static void gather(void *out, const cpu_engine *table, const km_subset *subset, int64_t first,
-                   int64_t count) {
+void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *subset, int64_t first,
+                          int64_t count) {
     enum { GROUP_BYTES = 64 * (int)sizeof(float) };
     int64_t bytes = table->soa_points * table->real_bytes, d = table->base.d;
     uint8_t *to = out;
@@ -66,17 +36,27 @@ static void gather(void *out, const cpu_engine *table, const km_subset *subset, 
         }
 }
 
+// The columns of a tile of rows, where they lie.
+cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *subset, int64_t first,
+                                   int64_t count) {
+    int64_t d = table->base.d;
+    cpu_subset_tile tile = {.size = subset->size, .step = SUBSET_GROUP * d, .count = count};
+    for (int64_t f = 0; f < subset->size; f++)
+        tile.columns[f] = table->points + (first * d + subset->columns[f] * SUBSET_GROUP) * table->real_bytes;
+    return tile;
+}
+
 // All points of the subset's columns, for steps that read points one by one; ungather frees them.
-static km_status gather_all(task *t, const cpu_engine *table, km_error *err) {
+static km_status gather_all(cpu_subset_task *t, const cpu_engine *table, km_error *err) {
     int64_t n = table->base.n,
             bytes = km_round_up(n, table->soa_points) * t->subset->size * table->real_bytes;
     t->view.points = km_pages_alloc(bytes);
     if (!t->view.points) return km_fail_memory(err, "the columns of a subset", bytes);
-    gather(t->view.points, table, t->subset, 0, n);
+    km_cpu_subset_gather(t->view.points, table, t->subset, 0, n);
     return KM_OK;
 }
 
-static void ungather(task *t) {
+static void ungather(cpu_subset_task *t) {
     km_pages_free(t->view.points);
     t->view.points = NULL;
 }
@@ -105,7 +85,7 @@ static double typical_square(const cpu_engine *table, const km_subset *subset, d
 
 // What a slot's step needs to know of the points. Squares of the table's columns follow from their
 // statistics.
-static void view_init(task *t, const block *b, double *row) {
+static void view_init(cpu_subset_task *t, const cpu_subset_block *b, double *row) {
     const km_subsets_job *job = b->job;
     const cpu_engine *table = b->table;
     const km_data_stats *stats = job->stats;
@@ -132,7 +112,7 @@ static void view_init(task *t, const block *b, double *row) {
 }
 
 // The library's kernels for so many features.
-static km_status kernels_find(task *t, const block *b, km_error *err) {
+static km_status kernels_find(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
     km_spec spec = b->table->base.plan->spec;
     int32_t k = (int32_t)b->k_max;
     spec.features = t->subset->size;
@@ -142,6 +122,8 @@ static km_status kernels_find(task *t, const block *b, km_error *err) {
     if (!kernels || kernels->soa_points != b->table->soa_points)
         return km_fail(err, KM_ERROR_INTERNAL, "no kernels for %lld features", (long long)spec.features);
     t->view.kernels = *kernels;
+    int is_small = t->subset->size <= SUBSET_SIZE_MAX && b->table->soa_points == SUBSET_GROUP;
+    if (is_small && !b->table->weights) t->columns = km_cpu_subset_kernels(b->table->base.plan);
     return KM_OK;
 }
 
@@ -155,7 +137,8 @@ static int64_t slot_numbers(const cpu_engine *view, int64_t k) {
                        8);
 }
 
-static void slot_init(cpu_slot *slot, const block *b, const task *t, int64_t q, double *at) {
+static void slot_init(cpu_slot *slot, const cpu_subset_block *b, const cpu_subset_task *t, int64_t q,
+                      double *at) {
     const cpu_engine *view = &t->view;
     int64_t k = b->job->clusters[q], d = view->base.d;
     *slot = (cpu_slot){.k = k, .k_index = q, .labels_bytes = 1};
@@ -167,11 +150,11 @@ static void slot_init(cpu_slot *slot, const block *b, const task *t, int64_t q, 
     km_cpu_table_end(slot->table, k, d, view->base.plan->spec.type);
 }
 
-static double *slot_partial(const task *t, const cpu_slot *slot) {
+static double *slot_partial(const cpu_subset_task *t, const cpu_slot *slot) {
     return slot->totals + slot->k * t->view.pitch;
 }
 
-static km_status task_init(task *t, const block *b, km_error *err) {
+static km_status task_init(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
     const km_subsets_job *job = b->job;
     int64_t slots = job->restarts * job->clusters_count, size = t->subset->size, numbers = 0;
     double *row = malloc((size_t)b->table->base.d * sizeof *row);
@@ -204,7 +187,7 @@ static km_status task_init(task *t, const block *b, km_error *err) {
     return KM_OK;
 }
 
-static void task_free(task *t, int64_t ks) {
+static void task_free(cpu_subset_task *t, int64_t ks) {
     for (int64_t q = 0; t->contests && q < ks; q++) km_contest_free(&t->contests[q]);
     free(t->slots);
     free(t->inertias);
@@ -216,29 +199,31 @@ static void task_free(task *t, int64_t ks) {
     km_pages_free(t->view.points);
 }
 
-static void block_free(block *b) {
+static void block_free(cpu_subset_block *b) {
     for (int64_t i = 0; b->tasks && i < b->count; i++) task_free(&b->tasks[i], b->job->clusters_count);
     free(b->tasks);
     free(b->list);
     free(b->weights);
+    free(b->sums);
     km_pages_free(b->tile);
 }
 
-static km_status block_init(block *b, const km_subsets_job *job, const km_subset *subsets, int64_t count,
-                            km_subset_fit *fits, km_error *err) {
+static km_status block_init(cpu_subset_block *b, const km_subsets_job *job, const km_subset *subsets,
+                            int64_t count, km_subset_fit *fits, km_error *err) {
     int64_t ks = job->clusters_count, slots = job->restarts * ks, size_max = 0, bytes;
-    *b = (block){.job = job, .table = (const cpu_engine *)job->table, .count = count};
+    *b = (cpu_subset_block){.job = job, .table = (const cpu_engine *)job->table, .count = count};
     for (int64_t q = 0; q < ks; q++) {
         b->k_max = km_max(b->k_max, job->clusters[q]);
         b->k_sum += job->clusters[q];
     }
     for (int64_t i = 0; i < count; i++) size_max = km_max(size_max, subsets[i].size);
-    bytes = TILE_POINTS * size_max * b->table->real_bytes;
+    bytes = SUBSET_TILE_POINTS * size_max * b->table->real_bytes;
     b->tasks = calloc((size_t)count, sizeof *b->tasks);
     b->tile = km_pages_alloc(bytes);
     b->list = calloc((size_t)slots, sizeof *b->list);
     b->weights = malloc((size_t)(b->k_max * (size_max + 1)) * sizeof *b->weights);
-    if (!b->tasks || !b->tile || !b->list || !b->weights)
+    b->sums = calloc((size_t)(b->k_max * SUBSET_ROW), sizeof *b->sums);
+    if (!b->tasks || !b->tile || !b->list || !b->weights || !b->sums)
         return km_fail_memory(err, "the runs of a block of subsets", bytes);
     for (int64_t i = 0; i < count; i++) {
         b->tasks[i].subset = &subsets[i];
@@ -247,7 +232,7 @@ static km_status block_init(block *b, const km_subsets_job *job, const km_subset
     return KM_OK;
 }
 
-static km_status ask_stopped(const km_subsets_job *job, km_error *err) {
+km_status km_cpu_subset_stopped(const km_subsets_job *job, km_error *err) {
     if (!job->stopped || !job->stopped(job->stopped_user)) return KM_OK;
     return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted");
 }
@@ -255,7 +240,7 @@ static km_status ask_stopped(const km_subsets_job *job, km_error *err) {
 // First centroids --------------------------------------------------------------------------------------------
 
 // The picked points of a run are its first centroids. `row` has a value for each of the table's columns.
-static void slot_begin(task *t, const block *b, int64_t s, int64_t label_bytes, double *row) {
+static void slot_begin(cpu_subset_task *t, const cpu_subset_block *b, int64_t s, double *row) {
     cpu_slot *slot = &t->slots[s];
     const int64_t *picks = t->picks + s / b->job->clusters_count * b->k_max;
     for (int64_t j = 0; j < slot->k; j++) {
@@ -266,11 +251,10 @@ static void slot_begin(task *t, const block *b, int64_t s, int64_t label_bytes, 
     km_cpu_slot_tables(&t->view, slot);
     slot->state = (km_slot_state){.phase = KM_SLOT_RUNNING};
     slot->mode = KM_CPU_FIRST;
-    slot->labels = t->labels + s * label_bytes;
 }
 
 // As a fit's: chains of k-means++ (runtime/seed.h) or different random points, by (seed, restart, pick).
-static km_status task_pick(task *t, const block *b, km_error *err) {
+static km_status task_pick(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
     const km_subsets_job *job = b->job;
     int64_t first = t->subset->first_restart;
     if (job->init_random)
@@ -282,22 +266,56 @@ static km_status task_pick(task *t, const block *b, km_error *err) {
     return status;
 }
 
-static km_status task_seed(task *t, const block *b, km_error *err) {
-    int64_t slots = t->view.base.slots_count, n = km_round_up(b->table->base.n, b->table->soa_points);
+km_status km_cpu_subset_labels(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
+    int64_t slots = t->view.base.slots_count, bytes = km_round_up(b->table->base.n, b->table->soa_points);
+    t->labels = km_pages_alloc(slots * bytes);
+    if (!t->labels) return km_fail_memory(err, "the labels of a subset's runs", slots * bytes);
+    for (int64_t s = 0; s < slots; s++) t->slots[s].labels = t->labels + s * bytes;
+    return KM_OK;
+}
+
+static km_status task_seed(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
     KM_TRY(task_pick(t, b, err));
-    t->labels = km_pages_alloc(slots * n);
     double *row = malloc((size_t)b->table->base.d * sizeof *row);
     km_status status =
-        t->labels && row ? KM_OK : km_fail_memory(err, "the labels of a subset's runs", slots * n);
-    for (int64_t s = 0; status == KM_OK && s < slots; s++) slot_begin(t, b, s, n, row);
+        row ? km_cpu_subset_labels(t, b, err) : km_fail_memory(err, "a row", b->table->base.d * 8);
+    for (int64_t s = 0; status == KM_OK && s < t->view.base.slots_count; s++) slot_begin(t, b, s, row);
     free(row);
     return status;
 }
 
 // Passes -----------------------------------------------------------------------------------------------------
 
-// Sums of a tile for the active slots of a subset.
-static void task_tile(task *t, block *b, int64_t first, int64_t points) {
+// Adds a tile's sums, without weights, to totals.
+void km_cpu_subset_add(double *totals, double *sums, int64_t k, const cpu_engine *view) {
+    int64_t d = view->base.d;
+    for (int64_t j = 0; j < k; j++, totals += view->pitch, sums += SUBSET_ROW) {
+        for (int64_t f = 0; f <= d; f++) totals[f] += sums[f];
+        totals[d + 1] += sums[d];
+        memset(sums, 0, SUBSET_ROW * sizeof *sums);
+    }
+}
+
+// Sums of a tile for the active slots of a subset, of columns where they lie.
+static void task_columns(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points) {
+    cpu_subset_tile tile = km_cpu_subset_tile(b->table, t->subset, first, points);
+    for (int64_t s = 0; s < t->view.base.slots_count; s++) {
+        cpu_slot *slot = &t->slots[s];
+        if (!km_slot_is_active(slot->state.phase)) continue;
+        cpu_subset_run run = {.k = slot->k,
+                              .table = slot->table,
+                              .labels = (uint8_t *)slot->labels + first,
+                              .mode = slot->mode,
+                              .sums = b->sums};
+        t->columns->pass(&tile, &run);
+        slot->changed += run.changed;
+        if (slot->mode != KM_CPU_MOVE || run.changed)
+            km_cpu_subset_add(slot->totals, b->sums, slot->k, &t->view);
+    }
+}
+
+// The same of columns that are brought together.
+static void task_gathered(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points) {
     int64_t slots = t->view.base.slots_count, count = 0, pitch = t->view.pitch;
     for (int64_t s = 0; s < slots; s++) {
         cpu_slot *slot = &t->slots[s];
@@ -311,7 +329,7 @@ static void task_tile(task *t, block *b, int64_t first, int64_t points) {
                                          .labels_bytes = slot->labels_bytes};
     }
     if (count == 0) return;
-    gather(b->tile, b->table, t->subset, first, points);
+    km_cpu_subset_gather(b->tile, b->table, t->subset, first, points);
     km_cpu_chunk work = {.points = b->tile,
                          .weights = cpu_weights_at(b->table, first),
                          .points_count = points,
@@ -333,7 +351,7 @@ static void task_tile(task *t, block *b, int64_t first, int64_t points) {
 }
 
 // A run that is done takes part in the contest of its K.
-static km_status slot_done(task *t, const block *b, int64_t s, km_error *err) {
+static km_status slot_done(cpu_subset_task *t, const cpu_subset_block *b, int64_t s, km_error *err) {
     cpu_slot *slot = &t->slots[s];
     int64_t ks = b->job->clusters_count, d = t->view.base.d, restart = s / ks;
     double *weights = b->weights + slot->k * d;
@@ -350,7 +368,7 @@ static km_status slot_done(task *t, const block *b, int64_t s, km_error *err) {
 }
 
 // What becomes of the slots of a subset after a pass.
-static km_status task_step(task *t, const block *b, km_error *err) {
+static km_status task_step(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
     km_status status = KM_OK;
     for (int64_t s = 0; s < t->view.base.slots_count && status == KM_OK; s++) {
         cpu_slot *slot = &t->slots[s];
@@ -370,10 +388,10 @@ static km_status task_step(task *t, const block *b, km_error *err) {
 }
 
 // One read of the table for all runs of the block. Returns how many go on.
-static km_status block_pass(block *b, int64_t *running, km_error *err) {
+static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err) {
     int64_t n = b->table->base.n;
     for (int64_t i = 0; i < b->count; i++) {
-        task *t = &b->tasks[i];
+        cpu_subset_task *t = &b->tasks[i];
         for (int64_t s = 0; t->running && s < t->view.base.slots_count; s++) {
             cpu_slot *slot = &t->slots[s];
             slot->changed = 0;
@@ -381,10 +399,14 @@ static km_status block_pass(block *b, int64_t *running, km_error *err) {
             memset(slot->totals, 0, (size_t)(slot->k * t->view.pitch) * sizeof *slot->totals);
         }
     }
-    for (int64_t first = 0; first < n; first += TILE_POINTS) {
-        for (int64_t i = 0; i < b->count; i++)
-            if (b->tasks[i].running) task_tile(&b->tasks[i], b, first, km_min(TILE_POINTS, n - first));
-        KM_TRY(ask_stopped(b->job, err));
+    for (int64_t first = 0; first < n; first += SUBSET_TILE_POINTS) {
+        for (int64_t i = 0; i < b->count; i++) {
+            cpu_subset_task *t = &b->tasks[i];
+            if (t->running)
+                (t->columns ? task_columns : task_gathered)(t, b, first,
+                                                            km_min(SUBSET_TILE_POINTS, n - first));
+        }
+        KM_TRY(km_cpu_subset_stopped(b->job, err));
     }
     *running = 0;
     for (int64_t i = 0; i < b->count; i++) {
@@ -395,7 +417,7 @@ static km_status block_pass(block *b, int64_t *running, km_error *err) {
 }
 
 // The best restart of each K.
-static km_status task_take_best(task *t, const km_subsets_job *job, km_error *err) {
+static km_status task_take_best(cpu_subset_task *t, const km_subsets_job *job, km_error *err) {
     int64_t ks = job->clusters_count;
     for (int64_t q = 0; q < ks; q++) {
         const km_restart *winner = km_contest_winner(&t->contests[q]);
@@ -412,167 +434,57 @@ static km_status task_take_best(task *t, const km_subsets_job *job, km_error *er
     return KM_OK;
 }
 
-// The last read ----------------------------------------------------------------------------------------------
-
-// Centroids as the finishing kernel is given them.
-typedef struct finisher {
-    km_cpu_finish_model *models; // clusters_count
-    void (*kernel)(const km_cpu_finish *finish);
-    int64_t row;
-    double *memory;
-} finisher;
-
-static void finisher_free(finisher *f) {
-    free(f->models);
-    free(f->memory);
-}
-
-static void finisher_model(finisher *f, const block *b, const task *t, int64_t q, double *at) {
-    const km_subset_fit *fit = &t->fits[q];
-    int64_t k = fit->k, d = t->view.base.d;
-    double *centroids = at, *columns = at + k * f->row, *sums = columns + d * KM_CPU_FEW_CLUSTERS;
-    void *table = sums + k * KM_CPU_SUMS;
-    for (int64_t j = 0; j < k; j++)
-        memcpy(centroids + j * f->row, fit->centroids + j * d, (size_t)d * sizeof *centroids);
-    for (int64_t j = 0; j < k && k <= KM_CPU_FEW_CLUSTERS; j++)
-        for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW_CLUSTERS + j] = fit->centroids[j * d + i];
-    km_cpu_table(table, fit->centroids, k, d, b->table->base.plan->spec.type);
-    f->models[q] = (km_cpu_finish_model){
-        .k = k, .centroids = centroids, .columns = columns, .table = table, .sums = sums};
-}
-
-static km_status finisher_init(finisher *f, const block *b, const task *t, km_error *err) {
-    const cpu_engine *view = &t->view;
-    int64_t ks = b->job->clusters_count, d = view->base.d, numbers = 0;
-    int single = view->real_bytes == 4;
-    *f = (finisher){.kernel = view->kernels.finish, .row = km_round_up(d, view->kernels.finish_row_multiple)};
-    if (single &&
-        !(view->largest_square < 1e36 && (view->typical_square > 1e-24 || view->typical_square == 0)))
-        f->kernel = km_cpu_finish_double, f->row = d;
-    for (int64_t q = 0; q < ks; q++)
-        numbers += t->fits[q].k * (f->row + KM_CPU_SUMS + d + 1) + d * KM_CPU_FEW_CLUSTERS;
-    f->models = calloc((size_t)(ks > 0 ? ks : 1), sizeof *f->models);
-    f->memory = calloc((size_t)numbers, sizeof *f->memory);
-    if (!f->models || !f->memory) return km_fail_memory(err, "the last pass", numbers * 8);
-    double *at = f->memory;
-    for (int64_t q = 0; q < ks; q++) {
-        finisher_model(f, b, t, q, at);
-        at += t->fits[q].k * (f->row + KM_CPU_SUMS + d + 1) + d * KM_CPU_FEW_CLUSTERS;
-    }
-    return KM_OK;
-}
-
-static void tally_tile(km_subset_fit *fit, const km_tally *tally, const double *weights,
-                       const int32_t *labels, int64_t first, int64_t points) {
-    int64_t k = fit->k, sums = km_tally_sums(tally);
-    const uint32_t *cells = tally->cells + first;
-    const double *values = tally->values ? tally->values + first : NULL;
-    for (int64_t i = 0; i < points; i++) {
-        if (cells[i] == KM_CELL_NONE) continue;
-        double w = weights ? weights[i] : 1.0, *row = fit->tallies + cells[i] * sums * k + labels[i];
-        row[0] += w;
-        if (!values) continue;
-        row[k] += w * values[i];
-        row[2 * k] += w * values[i] * values[i];
-    }
-}
-
-static void finish_tile(finisher *f, block *b, task *t, int32_t *labels, int64_t first, int64_t points) {
-    const km_subsets_job *job = b->job;
-    int64_t ks = job->clusters_count;
-    const double *weights = cpu_weights_at(b->table, first);
-    for (int64_t q = 0; q < ks; q++) {
-        int is_wanted = t->fits[q].tallies || t->fits[q].codes;
-        f->models[q].labels = is_wanted ? labels + q * TILE_POINTS : NULL;
-    }
-    gather(b->tile, b->table, t->subset, first, points);
-    km_cpu_finish work = {.points = b->tile,
-                          .weights = weights,
-                          .points_count = points,
-                          .d = t->view.base.d,
-                          .soa_points = b->table->soa_points,
-                          .row = f->row,
-                          .models = f->models,
-                          .models_count = ks};
-    f->kernel(&work);
-    for (int64_t q = 0; q < ks; q++) {
-        km_subset_fit *fit = &t->fits[q];
-        const int32_t *own = labels + q * TILE_POINTS;
-        if (fit->tallies) tally_tile(fit, job->tally, weights, own, first, points);
-        for (int64_t i = 0; fit->codes && i < points; i++) fit->codes[first + i] = (uint8_t)own[i];
-    }
-}
-
-static void finish_take(const finisher *f, task *t, int64_t ks) {
-    for (int64_t q = 0; q < ks; q++) {
-        km_subset_fit *fit = &t->fits[q];
-        const double *sums = f->models[q].sums;
-        for (int64_t j = 0; j < fit->k; j++, sums += KM_CPU_SUMS) {
-            fit->weights[j] = sums[KM_CPU_SUM_WEIGHT];
-            fit->counts[j] = (int64_t)sums[KM_CPU_SUM_COUNT];
-            fit->sse[j] = sums[KM_CPU_SUM_SSE];
-            fit->distance[j] = sums[KM_CPU_SUM_DISTANCE];
-            fit->margin[j] = sums[KM_CPU_SUM_MARGIN];
-        }
-    }
-}
-
-// One read of the table for the best runs of all subsets.
-static km_status block_finish(block *b, km_error *err) {
-    km_status status = KM_OK;
-    int64_t n = b->table->base.n, ks = b->job->clusters_count;
-    finisher *all = calloc((size_t)b->count + 1, sizeof *all);
-    int32_t *labels = malloc((size_t)ks * TILE_POINTS * sizeof *labels);
-    if (!all || !labels) {
-        status = km_fail_memory(err, "the last pass", ks * TILE_POINTS * 4);
-        goto done;
-    }
-    for (int64_t i = 0; i < b->count; i++) KM_TRY_GOTO(finisher_init(&all[i], b, &b->tasks[i], err));
-    for (int64_t first = 0; first < n; first += TILE_POINTS) {
-        for (int64_t i = 0; i < b->count; i++)
-            finish_tile(&all[i], b, &b->tasks[i], labels, first, km_min(TILE_POINTS, n - first));
-        KM_TRY_GOTO(ask_stopped(b->job, err));
-    }
-    for (int64_t i = 0; i < b->count; i++) finish_take(&all[i], &b->tasks[i], ks);
-done:
-    for (int64_t i = 0; all && i < b->count; i++) finisher_free(&all[i]);
-    free(all);
-    free(labels);
-    return status;
-}
-
 // -------------------------------------------------------------------------------------------------------------
 
-static km_status tasks_init(block *b, km_error *err) {
+static km_status tasks_init(cpu_subset_block *b, km_error *err) {
     for (int64_t i = 0; i < b->count; i++) KM_TRY(task_init(&b->tasks[i], b, err));
     return KM_OK;
 }
 
 km_status km_cpu_subsets_run(const km_subsets_job *job, const km_subset *subsets, int64_t count,
                              km_subset_fit *fits, km_error *err) {
-    block b;
+    cpu_subset_block b;
     int64_t running = count;
     km_status status = block_init(&b, job, subsets, count, fits, err);
     if (status == KM_OK) status = tasks_init(&b, err);
     for (int64_t i = 0; i < count && status == KM_OK; i++) {
         status = task_seed(&b.tasks[i], &b, err);
-        if (status == KM_OK) status = ask_stopped(job, err);
+        if (status == KM_OK) status = km_cpu_subset_stopped(job, err);
     }
     while (status == KM_OK && running) status = block_pass(&b, &running, err);
     for (int64_t i = 0; i < count && status == KM_OK; i++) status = task_take_best(&b.tasks[i], job, err);
-    if (status == KM_OK) status = block_finish(&b, err);
+    if (status == KM_OK) status = km_cpu_subset_block_finish(&b, 1, err);
     block_free(&b);
     return status;
 }
 
 km_status km_cpu_subsets_finish(const km_subsets_job *job, const km_subset *subsets, int64_t count,
                                 km_subset_fit *fits, km_error *err) {
-    block b;
+    cpu_subset_block b;
     km_status status = block_init(&b, job, subsets, count, fits, err);
     if (status == KM_OK) status = tasks_init(&b, err);
-    if (status == KM_OK) status = block_finish(&b, err);
+    if (status == KM_OK) status = km_cpu_subset_block_finish(&b, 0, err);
     block_free(&b);
     return status;
+}
+
+// Of an SoA group; zeros are behind the last point.
+static double group_square(const cpu_engine *table, const uint8_t *column) {
+    double sums[4] = {0, 0, 0, 0};
+    for (int64_t i = 0; i < table->soa_points; i++) {
+        double x = table->real_bytes == 4 ? (double)((const float *)column)[i] : ((const double *)column)[i];
+        sums[i % 4] += x * x;
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+void km_cpu_subsets_squares(double *squares, const km_engine *base) {
+    const cpu_engine *table = (const cpu_engine *)base;
+    int64_t d = base->d, bytes = table->soa_points * table->real_bytes;
+    const uint8_t *column = table->points;
+    for (int64_t f = 0; f < d; f++) squares[f] = 0;
+    for (int64_t first = 0; first < base->n; first += table->soa_points)
+        for (int64_t f = 0; f < d; f++, column += bytes) squares[f] += group_square(table, column);
 }
 
 int64_t km_cpu_subsets_bytes(const km_subsets_job *job, int64_t size) {

@@ -43,7 +43,7 @@ typedef struct explore {
     int64_t clusters_count, k_max, k_sum;
     km_tally tally;
     uint32_t *cells;
-    double *values;
+    double *values, *squares;
     km_subset *subsets;
     int32_t *columns;
     uint8_t *is_done; // of each subset
@@ -166,7 +166,7 @@ static km_status load_table(explore *x) {
     KM_TRY(km_host_check("the table", result->table_bytes, x->err));
     KM_TRY(report(x, "read"));
     KM_TRY(build_table(x));
-    double *columns = km_result_alloc(x->out->owner, 2 * d, sizeof *columns, x->err);
+    double *columns = km_result_alloc(x->out->owner, 3 * d, sizeof *columns, x->err);
     if (!columns) return KM_ERROR_MEMORY;
     x->load = (km_load_params){
         .scale = x->params->scale, .centre = columns, .factor = columns + d, .log = x->params->log};
@@ -177,6 +177,7 @@ static km_status load_table(explore *x) {
                                              x->err));
     KM_TRY(x->engine->backend->load(x->engine, &x->stats, x->data, &x->load, x->err));
     x->out->exponent = x->load.exponent;
+    km_cpu_subsets_squares(x->squares = columns + 2 * d, x->engine);
     result->n = n;
     result->d = d;
     result->rows = km_data_rows(x->data);
@@ -524,6 +525,7 @@ static void make_job(explore *x) {
                               .stats = &x->stats,
                               .centre = x->load.centre,
                               .factor = x->load.factor,
+                              .squares = x->squares,
                               .clusters = x->clusters,
                               .clusters_count = x->clusters_count,
                               .restarts = p->n_init,

@@ -32,11 +32,13 @@ typedef struct km_subset_fit {
     int64_t restart; // from 0 in the subset
     int64_t restarts_agreed, n_iter;
     int32_t converged;
-    double *centroids;                         // k x size, clustered space
-    double *weights, *sse, *distance, *margin; // k each, as in km_finish_model
-    int64_t *counts;                           // k
-    double *tallies;                           // cells x sums x k, or NULL
-    uint8_t *codes;                            // n labels, or NULL
+    double *centroids; // k x size, clustered space
+    // k each, as in km_finish_model. Of sse and margin, the sums over clusters are read, of margin without clusters of
+    // one point: what has the sums alone puts them to the largest cluster. `distance` is not read.
+    double *weights, *sse, *distance, *margin;
+    int64_t *counts; // k
+    double *tallies; // cells x sums x k, or NULL
+    uint8_t *codes;  // n labels, or NULL
 } km_subset_fit;
 
 typedef struct km_subsets_job {
@@ -44,6 +46,7 @@ typedef struct km_subsets_job {
     const km_data *data;
     const km_data_stats *stats;
     const double *centre, *factor; // of the table's columns, as km_load_params left them
+    const double *squares;         // sums of their squares, where they are loaded (km_cpu_subsets_squares)
     const int32_t *clusters;       // clusters_count of them
     int64_t clusters_count, restarts;
     int32_t init_random; // else k-means++
@@ -55,6 +58,9 @@ typedef struct km_subsets_job {
     int (*stopped)(void *user);
     void *stopped_user;
 } km_subsets_job;
+
+// Sums of the squares of a loaded table's columns (d), for km_subsets_job.
+void km_cpu_subsets_squares(double *squares, const km_engine *table);
 
 // Runs `count` subsets on the calling thread; one read of the table a pass serves all of them. fits: of each
 // subset, one for each K. The result depends on neither the other subsets nor on threads.

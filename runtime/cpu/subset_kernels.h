@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Kernels of k-means on a few columns of a table that stays where it is: texts of templates/cpu/subsets, written when
+// the library is built. Columns are read from the table's SoA groups. Points weigh 1.
+#ifndef KM_RUNTIME_CPU_SUBSET_KERNELS_H
+#define KM_RUNTIME_CPU_SUBSET_KERNELS_H
+#include "prebuilt.h"
+#include <kmgen/plan.h>
+
+enum {
+    SUBSET_SIZE_MAX = 4,        // columns
+    SUBSET_TILE_POINTS = 2048,  // whose columns stay in the first two caches
+    SUBSET_GROUP = 64,          // points of an SoA group
+    SUBSET_ROW = 8,             // doubles of a row of sums: of each column, the points, then zeros
+    SUBSET_CANDIDATES_MAX = 16, // of a pick
+};
+
+// Columns of a tile of rows. Value i of column f is at columns[f][i / SUBSET_GROUP * step + i % SUBSET_GROUP].
+typedef struct cpu_subset_tile {
+    const void *columns[SUBSET_SIZE_MAX]; // reals
+    int64_t size, step;
+    int64_t count; // points, SUBSET_TILE_POINTS at most
+} cpu_subset_tile;
+
+// One run's pass over a tile. A label is that of km_cpu_chunk: the same operations in the same order.
+typedef struct cpu_subset_run {
+    int64_t k;
+    const void *table; // as in km_cpu_slot
+    uint8_t *labels;   // of the tile's points, in whole SoA groups
+    int32_t mode;      // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
+    double *sums;      // k rows of SUBSET_ROW: what the tile adds
+    int64_t changed;   // out: points whose label changed
+} cpu_subset_run;
+
+// The last pass over a tile: the nearest centroid as km_cpu_finish finds it, and how much nearer it is than the second.
+typedef struct cpu_subset_finish {
+    cpu_subset_run run;      // two centroids at least; `changed` is added to
+    const double *centroids; // k x size: the table's, as doubles ...
+    const uint8_t *order;    // ... of which equally near ones are taken in this order
+    double margin;           // added to: (d2 - d1) / d2
+} cpu_subset_finish;
+
+typedef struct cpu_subset_kernels {
+    cpu_prebuilt base;
+    void (*pass)(const cpu_subset_tile *tile, cpu_subset_run *run);
+    void (*finish)(const cpu_subset_tile *tile, cpu_subset_finish *finish);
+} cpu_subset_kernels;
+
+const cpu_subset_kernels *km_cpu_subset_kernels(const km_plan *plan);
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Subsets of columns that a thread has in work (subsets.c), and their last read (subsets_finish.c).
+#ifndef KM_RUNTIME_CPU_SUBSETS_H
+#define KM_RUNTIME_CPU_SUBSETS_H
+#include "../contest.h"
+#include "../explore/subsets.h"
+#include "../sweep.h"
+#include "cpu.h"
+#include "subset_kernels.h"
+
+// A subset in work.
+typedef struct cpu_subset_task {
+    const km_subset *subset;
+    km_subset_fit *fits; // of each K
+    cpu_engine view;     // n points of `size` features that are not there, but while `gathered`
+    km_stop stop;
+    cpu_slot *slots;  // restarts x clusters_count
+    double *inertias; // the same
+    double *memory;   // of all slots, and their partial sums
+    uint8_t
+        *labels;    // of all slots: once they are known, a point costs additions only where its label changes
+    int64_t *picks; // restarts x K of the largest
+    km_contest *contests;              // clusters_count
+    double *best;                      // of each K: centroids, then weights
+    int64_t running;                   // slots that are not done
+    const cpu_subset_kernels *columns; // of columns where they lie; NULL: they are gathered
+} cpu_subset_task;
+
+typedef struct cpu_subset_block {
+    const km_subsets_job *job;
+    const cpu_engine *table;
+    cpu_subset_task *tasks;
+    int64_t count, k_max, k_sum;
+    void *tile;        // reals: the columns of a subset in a tile of rows
+    km_cpu_slot *list; // slots of a subset
+    double *weights;   // scratch
+    double *sums;      // k_max rows of SUBSET_ROW, zeros between tiles
+} cpu_subset_block;
+
+// `count` points from `first` on, which starts an SoA group: whole SoA groups of the subset's columns alone.
+void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *subset, int64_t first,
+                          int64_t count);
+// The columns of a tile of rows, where they lie.
+cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *subset, int64_t first,
+                                   int64_t count);
+// Adds a tile's sums, without weights, to totals; the sums are zeros then.
+void km_cpu_subset_add(double *totals, double *sums, int64_t k, const cpu_engine *view);
+// Bytes of the labels of one run: whole SoA groups.
+static inline int64_t cpu_subset_label_bytes(const cpu_engine *table) {
+    return km_round_up(table->base.n, table->soa_points);
+}
+km_status km_cpu_subset_stopped(const km_subsets_job *job, km_error *err);
+// Memory of the labels of all runs of a subset.
+km_status km_cpu_subset_labels(cpu_subset_task *t, const cpu_subset_block *b, km_error *err);
+// One read of the table for the best runs of all subsets. has_runs: the slots have their last labels and sums.
+km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error *err);
+
+#endif

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT
+// k-means on a few columns of a table, whose other columns lie between them (runtime/cpu/subset_kernels.h). Points lie
+// across lanes. There is a text for each number of columns.
+//@ need sizes float64
+
+//@ include cpu/prebuilt.h
+#include "runtime/cpu/subset_kernels.h"
+
+typedef uint8_t km_index; // a label
+
+enum {
+    VECTORS = 4, // of points worked on at a time
+    FEW = 16,    // clusters up to which there are several rows of sums for each
+    COPIES = 4,  // of them: additions to one row wait for each other
+    AHEAD = 2    // SoA groups that are fetched ahead
+};
+
+// Four doubles of a row of sums.
+typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
+typedef km_real km_reals
+    __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+
+//@ if float64
+#define KEEP_TWO(first, second, index, square, j) KM_KEEP_NEAREST(first, second, index, square, j)
+#define UNSURE (0x1p-50)
+#define LOST (1e-290)
+#define KM_SCALAR_SQRT sqrt
+//@ else
+#define KEEP_TWO(first, second, index, square, j) KM_F_KEEP_NEAREST(first, second, index, square, j)
+#define UNSURE (0x1p-22f)
+#define LOST (1e-37f)
+#define KM_SCALAR_SQRT sqrtf
+//@ end
+
+// The next SoA groups lie too far apart for a processor to foresee them.
+KM_INLINE void fetch(const km_real *x, int64_t step) {
+    for (int i = 0; i < SUBSET_GROUP; i += 64 / (int)sizeof(km_real))
+        __builtin_prefetch(x + AHEAD * step + i);
+}
+
+static void sums_clear(double *sums, int64_t rows) {
+    memset(sums, 0, (size_t)rows * SUBSET_ROW * sizeof *sums);
+}
+
+static void sums_fold(double *sums, const double *part, int64_t k) {
+    for (int64_t i = 0; i < k * SUBSET_ROW; i++) sums[i] += part[i];
+}
+
+// Bits of an SoA group's points from `base` on that are there.
+static inline uint64_t bits_of(int64_t count, int64_t base) {
+    return ~(uint64_t)0 >> (count - base < SUBSET_GROUP ? SUBSET_GROUP - (count - base) : 0);
+}
+
+//@ for s in sizes
+// ==== $s columns
+//@ if s_is_four
+#define ADD_POINT_$s(row, i)                                                                                 \
+    *(km_quad *)(row) += __builtin_convertvector(((km_reals){$s_coordinates$s_rest}), km_quad);              \
+    (row)[4] += 1
+#define MOVE_POINT_$s(to, from, i)                                                                           \
+    do {                                                                                                     \
+        const km_quad km_point = __builtin_convertvector(((km_reals){$s_coordinates$s_rest}), km_quad);      \
+        *(km_quad *)(to) += km_point;                                                                        \
+        *(km_quad *)(from) -= km_point;                                                                      \
+        (to)[4] += 1;                                                                                        \
+        (from)[4] -= 1;                                                                                      \
+    } while (0)
+//@ else
+#define ADD_POINT_$s(row, i)                                                                                 \
+    *(km_quad *)(row) += __builtin_convertvector(((km_reals){$s_coordinates$s_rest}), km_quad)
+#define MOVE_POINT_$s(to, from, i)                                                                           \
+    do {                                                                                                     \
+        const km_quad km_point = __builtin_convertvector(((km_reals){$s_coordinates$s_rest}), km_quad);      \
+        *(km_quad *)(to) += km_point;                                                                        \
+        *(km_quad *)(from) -= km_point;                                                                      \
+    } while (0)
+//@ end
+
+// Labels of an SoA group: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
+KM_INLINE void nearest_$s(uint8_t *labels, $s_arguments, const km_real *table, int64_t k) {
+    for (int i = 0; i < SUBSET_GROUP; i += VECTORS * LANES) {
+        const km_real *row = table;
+        km_ints j = KM_INTS(0);
+        const km_ints one = KM_INTS(1);
+        //@ for v in vectors_list
+        km_ints index_$v = j;
+        km_vec best_$v = KM_SPLAT(row[$s]);
+        //@ end
+        //@ for f in s_columns
+        {
+            const km_vec c = KM_SPLAT(row[$f]);
+            //@ for v in vectors_list
+            best_$v = KM_FMA(KM_LOAD(x_$f + i + $v * LANES), c, best_$v);
+            //@ end
+        }
+        //@ end
+        for (int64_t done = 1; done < k; done++) {
+            row += $s + 1;
+            j = KM_INTS_ADD(j, one);
+            //@ for v in vectors_list
+            km_vec s_$v = KM_SPLAT(row[$s]);
+            //@ end
+            //@ for f in s_columns
+            {
+                const km_vec c = KM_SPLAT(row[$f]);
+                //@ for v in vectors_list
+                s_$v = KM_FMA(KM_LOAD(x_$f + i + $v * LANES), c, s_$v);
+                //@ end
+            }
+            //@ end
+            //@ for v in vectors_list
+            KM_KEEP(best_$v, index_$v, s_$v, j);
+            //@ end
+        }
+        KM_PUT_LABELS_4(labels + i, index_0, index_1, index_2, index_3);
+    }
+}
+
+// Adds all points to the sums of their clusters.
+KM_TARGET static void add_all_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    double copies[COPIES * FEW * SUBSET_ROW];
+    const int few = run->k <= FEW;
+    double *own[COPIES];
+    for (int c = 0; c < COPIES; c++) own[c] = few ? copies + c * FEW * SUBSET_ROW : run->sums;
+    if (few) sums_clear(copies, COPIES * FEW);
+    for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
+        const int64_t at = base / SUBSET_GROUP * tile->step, left = tile->count - base;
+        const int count = left < SUBSET_GROUP ? (int)left : SUBSET_GROUP;
+        const uint8_t *labels = run->labels + base;
+        //@ for f in s_columns
+        const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
+        //@ end
+        int i = 0;
+        for (; i + COPIES <= count; i += COPIES) {
+            //@ for c in vectors_list
+            ADD_POINT_$s(own[$c] + labels[i + $c] * SUBSET_ROW, i + $c);
+            //@ end
+        }
+        for (; i < count; i++) {
+            ADD_POINT_$s(own[0] + labels[i] * SUBSET_ROW, i);
+        }
+    }
+    for (int c = 0; few && c < COPIES; c++) sums_fold(run->sums, own[c], run->k);
+}
+
+// Moves the points of an SoA group whose bit is set.
+KM_INLINE void move_$s(double *to, double *from, const uint8_t *labels, const uint8_t *old, uint64_t bits,
+                       $s_arguments) {
+    for (; bits; bits &= bits - 1) {
+        const int i = __builtin_ctzll(bits);
+        MOVE_POINT_$s(to + labels[i] * SUBSET_ROW, from + old[i] * SUBSET_ROW, i);
+    }
+}
+
+KM_TARGET static void pass_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    double taken[FEW * SUBSET_ROW];
+    const int few = run->k <= FEW, moves = run->mode == KM_CPU_MOVE;
+    double *from = few ? taken : run->sums;
+    if (few && moves) sums_clear(taken, run->k);
+    run->changed = 0;
+    for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
+        const int64_t at = base / SUBSET_GROUP * tile->step;
+        uint8_t labels[SUBSET_GROUP], *old = run->labels + base;
+        uint64_t bits = bits_of(tile->count, base);
+        //@ for f in s_columns
+        const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
+        fetch(x_$f, tile->step);
+        //@ end
+        nearest_$s(labels, $s_names, (const km_real *)run->table, run->k);
+        if (run->mode != KM_CPU_FIRST) bits &= KM_DIFFER(labels, old);
+        if (!bits) continue;
+        run->changed += __builtin_popcountll(bits);
+        if (moves) move_$s(run->sums, from, labels, old, bits, $s_names);
+        memcpy(old, labels, SUBSET_GROUP);
+    }
+    if (!moves)
+        add_all_$s(tile, run);
+    else if (few)
+        sums_fold(run->sums, taken, run->k);
+}
+
+// The label of one point as double arithmetic gives it, and how much nearer its centroid is than the second.
+KM_TARGET static double exact_$s(uint8_t *label, const cpu_subset_finish *finish, $s_scalars) {
+    double first = HUGE_VAL, second = HUGE_VAL;
+    for (int64_t o = 0; o < finish->run.k; o++) {
+        const int64_t j = finish->order[o];
+        const double *c = finish->centroids + j * $s;
+        double square = 0;
+        //@ for f in s_columns
+        square = __builtin_fma(x_$f - c[$f], x_$f - c[$f], square);
+        //@ end
+        if (square < first) {
+            second = first;
+            first = square;
+            *label = (uint8_t)j;
+        } else if (square < second) {
+            second = square;
+        }
+    }
+    const km_real near = (km_real)first, next = (km_real)second;
+    return next > 0 ? (double)((KM_SCALAR_SQRT(next) - KM_SCALAR_SQRT(near)) / KM_SCALAR_SQRT(next)) : 0;
+}
+
+// Labels of an SoA group. Returns the sum of its first `count` margins.
+KM_INLINE double finish_group_$s(uint8_t *labels, const cpu_subset_finish *finish, int64_t count,
+                                 $s_arguments) {
+    const km_vec apart = KM_SPLAT(1 + ($s + 4) * UNSURE), lost = KM_SPLAT(LOST), one = KM_SPLAT(1);
+    km_doubles sum = KM_D_SPLAT(0);
+    double rest = 0;
+    for (int i = 0; i < SUBSET_GROUP; i += VECTORS * LANES) {
+        const km_real *row = (const km_real *)finish->run.table;
+        km_ints j = KM_INTS(0);
+        const km_ints step = KM_INTS(1);
+        km_vec margins = KM_SPLAT(0);
+        int is_unsure = count < i + VECTORS * LANES;
+        //@ for h in vector_pairs
+        km_ints index_$h = KM_INTS(0), index_$h_next = index_$h;
+        {
+            km_vec first_0 = KM_SPLAT(INFINITY), first_1 = first_0, second_0 = first_0, second_1 = first_0;
+            row = (const km_real *)finish->run.table;
+            j = KM_INTS(0);
+            for (int64_t c = 0; c < finish->run.k; c++, row += $s + 1, j = KM_INTS_ADD(j, step)) {
+                km_vec a = KM_SPLAT(0), b = a;
+                //@ for f in s_columns
+                {
+                    const km_vec value = KM_SPLAT(row[$f]);
+                    const km_vec t = KM_SUB(KM_LOAD(x_$f + i + $h * LANES), value);
+                    const km_vec u = KM_SUB(KM_LOAD(x_$f + i + ($h + 1) * LANES), value);
+                    a = KM_FMA(t, t, a);
+                    b = KM_FMA(u, u, b);
+                }
+                //@ end
+                KEEP_TWO(first_0, second_0, index_$h, a, j);
+                KEEP_TWO(first_1, second_1, index_$h_next, b, j);
+            }
+            is_unsure |= !!KM_NOT_BELOW(KM_FMA(first_0, apart, lost), second_0);
+            is_unsure |= !!KM_NOT_BELOW(KM_FMA(first_1, apart, lost), second_1);
+            margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_0, second_0))));
+            margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_1, second_1))));
+        }
+        //@ end
+        KM_PUT_LABELS_4(labels + i, index_0, index_1, index_2, index_3);
+        if (!is_unsure) {
+            double wide[LANES];
+            KM_STORE_WIDE(wide, margins);
+            for (int l = 0; l < LANES; l += DOUBLES) sum = KM_D_ADD(sum, KM_D_LOAD(wide + l));
+            continue;
+        }
+        for (int p = i; p < i + VECTORS * LANES && p < count; p++)
+            rest += exact_$s(&labels[p], finish, $s_converted);
+    }
+    return KM_D_SUM(sum) + rest;
+}
+
+KM_TARGET static void finish_$s(const cpu_subset_tile *tile, cpu_subset_finish *finish) {
+    cpu_subset_run *run = &finish->run;
+    double taken[FEW * SUBSET_ROW];
+    const int few = run->k <= FEW, moves = run->mode == KM_CPU_MOVE;
+    double *from = few ? taken : run->sums;
+    if (few && moves) sums_clear(taken, run->k);
+    for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
+        const int64_t at = base / SUBSET_GROUP * tile->step;
+        uint8_t labels[SUBSET_GROUP], *old = run->labels + base;
+        //@ for f in s_columns
+        const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
+        fetch(x_$f, tile->step);
+        //@ end
+        finish->margin += finish_group_$s(labels, finish, tile->count - base, $s_names);
+        if (moves) {
+            const uint64_t bits = KM_DIFFER(labels, old) & bits_of(tile->count, base);
+            if (!bits) continue;
+            move_$s(run->sums, from, labels, old, bits, $s_names);
+        }
+        memcpy(old, labels, SUBSET_GROUP);
+    }
+    if (!moves)
+        add_all_$s(tile, run);
+    else if (few)
+        sums_fold(run->sums, taken, run->k);
+}
+
+//@ end
+KM_TARGET static void pass(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    switch (tile->size) {
+        //@ for s in sizes
+    case $s:
+        pass_$s(tile, run);
+        break;
+        //@ end
+    }
+}
+
+KM_TARGET static void finish(const cpu_subset_tile *tile, cpu_subset_finish *work) {
+    switch (tile->size) {
+        //@ for s in sizes
+    case $s:
+        finish_$s(tile, work);
+        break;
+        //@ end
+    }
+}
+
+const cpu_subset_kernels $name = {{$isa, sizeof(km_real)}, pass, finish};
