@@ -163,6 +163,7 @@ static void names_of_subsets(km_env *env) {
     km_env_list(env, "vector_pairs");
     km_env_set(km_env_item(env, "vector_pairs", "0"), "next", "1");
     km_env_set(km_env_item(env, "vector_pairs", "2"), "next", "3");
+    km_env_set(env, "seeds", "seed_1, seed_2, seed_3, seed_4");
     km_env_list(env, "sizes");
     for (int size = 1; size <= 4; size++) {
         char text[8];

@@ -43,6 +43,8 @@ typedef struct cpu_subset_kernels {
     cpu_prebuilt base;
     void (*pass)(const cpu_subset_tile *tile, cpu_subset_run *run);
     void (*finish)(const cpu_subset_tile *tile, cpu_subset_finish *finish);
+    // k-means++ by the number of columns, as km_cpu_kernels.seed: its points are the columns alone.
+    void (*seed[SUBSET_SIZE_MAX])(const km_cpu_seeding *seeding);
 } cpu_subset_kernels;
 
 const cpu_subset_kernels *km_cpu_subset_kernels(const km_plan *plan);

@@ -22,13 +22,14 @@ enum { TYPICAL_ROWS = 128 };
 // `count` points from `first` on, which starts an SoA group: whole SoA groups of the subset's columns alone.
 void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *subset, int64_t first,
                           int64_t count) {
-    enum { GROUP_BYTES = 64 * (int)sizeof(float) };
+    enum { GROUP_BYTES = 64 * (int)sizeof(float), AHEAD = 4 }; // SoA groups lie too far apart to be foreseen
     int64_t bytes = table->soa_points * table->real_bytes, d = table->base.d;
     uint8_t *to = out;
     const uint8_t *from = table->points + first * d * table->real_bytes;
     for (int64_t done = 0; done < count; done += table->soa_points, from += d * bytes)
         for (int64_t f = 0; f < subset->size; f++, to += bytes) {
             const uint8_t *column = from + subset->columns[f] * bytes;
+            for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(column + AHEAD * d * bytes + at);
             if (bytes == GROUP_BYTES)
                 memcpy(to, column, GROUP_BYTES);
             else
@@ -46,19 +47,15 @@ cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *sub
     return tile;
 }
 
-// All points of the subset's columns, for steps that read points one by one; ungather frees them.
-static km_status gather_all(cpu_subset_task *t, const cpu_engine *table, km_error *err) {
-    int64_t n = table->base.n,
-            bytes = km_round_up(n, table->soa_points) * t->subset->size * table->real_bytes;
-    t->view.points = km_pages_alloc(bytes);
-    if (!t->view.points) return km_fail_memory(err, "the columns of a subset", bytes);
+// All points of the subset's columns, for steps that read points one by one, until the next ones are brought together.
+static km_status gather_all(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
+    const cpu_engine *table = b->table;
+    int64_t n = table->base.n, bytes = km_round_up(n, table->soa_points) * b->size_max * table->real_bytes;
+    if (!b->points) b->points = km_pages_alloc(bytes);
+    if (!b->points) return km_fail_memory(err, "the columns of a subset", bytes);
+    t->view.points = b->points;
     km_cpu_subset_gather(t->view.points, table, t->subset, 0, n);
     return KM_OK;
-}
-
-static void ungather(cpu_subset_task *t) {
-    km_pages_free(t->view.points);
-    t->view.points = NULL;
 }
 
 // Memory -----------------------------------------------------------------------------------------------------
@@ -123,7 +120,9 @@ static km_status kernels_find(cpu_subset_task *t, const cpu_subset_block *b, km_
         return km_fail(err, KM_ERROR_INTERNAL, "no kernels for %lld features", (long long)spec.features);
     t->view.kernels = *kernels;
     int is_small = t->subset->size <= SUBSET_SIZE_MAX && b->table->soa_points == SUBSET_GROUP;
-    if (is_small && !b->table->weights) t->columns = km_cpu_subset_kernels(b->table->base.plan);
+    if (!is_small || b->table->weights) return KM_OK;
+    t->columns = km_cpu_subset_kernels(b->table->base.plan);
+    t->view.kernels.seed = t->columns->seed[t->subset->size - 1];
     return KM_OK;
 }
 
@@ -196,7 +195,6 @@ static void task_free(cpu_subset_task *t, int64_t ks) {
     free(t->best);
     km_pages_free(t->memory);
     km_pages_free(t->labels);
-    km_pages_free(t->view.points);
 }
 
 static void block_free(cpu_subset_block *b) {
@@ -206,22 +204,23 @@ static void block_free(cpu_subset_block *b) {
     free(b->weights);
     free(b->sums);
     km_pages_free(b->tile);
+    km_pages_free(b->points);
 }
 
 static km_status block_init(cpu_subset_block *b, const km_subsets_job *job, const km_subset *subsets,
                             int64_t count, km_subset_fit *fits, km_error *err) {
-    int64_t ks = job->clusters_count, slots = job->restarts * ks, size_max = 0, bytes;
+    int64_t ks = job->clusters_count, slots = job->restarts * ks, bytes;
     *b = (cpu_subset_block){.job = job, .table = (const cpu_engine *)job->table, .count = count};
     for (int64_t q = 0; q < ks; q++) {
         b->k_max = km_max(b->k_max, job->clusters[q]);
         b->k_sum += job->clusters[q];
     }
-    for (int64_t i = 0; i < count; i++) size_max = km_max(size_max, subsets[i].size);
-    bytes = SUBSET_TILE_POINTS * size_max * b->table->real_bytes;
+    for (int64_t i = 0; i < count; i++) b->size_max = km_max(b->size_max, subsets[i].size);
+    bytes = SUBSET_TILE_POINTS * b->size_max * b->table->real_bytes;
     b->tasks = calloc((size_t)count, sizeof *b->tasks);
     b->tile = km_pages_alloc(bytes);
     b->list = calloc((size_t)slots, sizeof *b->list);
-    b->weights = malloc((size_t)(b->k_max * (size_max + 1)) * sizeof *b->weights);
+    b->weights = malloc((size_t)(b->k_max * (b->size_max + 1)) * sizeof *b->weights);
     b->sums = calloc((size_t)(b->k_max * SUBSET_ROW), sizeof *b->sums);
     if (!b->tasks || !b->tile || !b->list || !b->weights || !b->sums)
         return km_fail_memory(err, "the runs of a block of subsets", bytes);
@@ -254,15 +253,15 @@ static void slot_begin(cpu_subset_task *t, const cpu_subset_block *b, int64_t s,
 }
 
 // As a fit's: chains of k-means++ (runtime/seed.h) or different random points, by (seed, restart, pick).
-static km_status task_pick(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
+static km_status task_pick(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
     const km_subsets_job *job = b->job;
     int64_t first = t->subset->first_restart;
     if (job->init_random)
         return km_seed_random(t->picks, job->data, first, job->restarts, b->k_max, job->seed, err);
-    KM_TRY(gather_all(t, b->table, err));
+    KM_TRY(gather_all(t, b, err));
     km_status status = km_cpu_seed_plusplus(&t->view.base, t->picks, first, job->restarts, b->k_max,
                                             job->seed, NULL, NULL, err);
-    ungather(t);
+    t->view.points = NULL;
     return status;
 }
 
@@ -274,7 +273,7 @@ km_status km_cpu_subset_labels(cpu_subset_task *t, const cpu_subset_block *b, km
     return KM_OK;
 }
 
-static km_status task_seed(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
+static km_status task_seed(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
     KM_TRY(task_pick(t, b, err));
     double *row = malloc((size_t)b->table->base.d * sizeof *row);
     km_status status =
@@ -368,7 +367,7 @@ static km_status slot_done(cpu_subset_task *t, const cpu_subset_block *b, int64_
 }
 
 // What becomes of the slots of a subset after a pass.
-static km_status task_step(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
+static km_status task_step(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
     km_status status = KM_OK;
     for (int64_t s = 0; s < t->view.base.slots_count && status == KM_OK; s++) {
         cpu_slot *slot = &t->slots[s];
@@ -378,12 +377,12 @@ static km_status task_step(cpu_subset_task *t, const cpu_subset_block *b, km_err
         slot->mode = KM_CPU_MOVE;
         km_cpu_slot_step(&t->view, slot, &t->stop);
         if (slot->state.phase == KM_SLOT_EMPTY) {
-            if (!t->view.points) status = gather_all(t, b->table, err);
+            if (!t->view.points) status = gather_all(t, b, err);
             if (status == KM_OK) status = km_cpu_relocate(&t->view.base, s, &moved, err);
         }
         if (status == KM_OK && slot->state.phase == KM_SLOT_DONE) status = slot_done(t, b, s, err);
     }
-    ungather(t);
+    t->view.points = NULL;
     return status;
 }
 

@@ -30,9 +30,10 @@ typedef struct cpu_subset_block {
     const km_subsets_job *job;
     const cpu_engine *table;
     cpu_subset_task *tasks;
-    int64_t count, k_max, k_sum;
+    int64_t count, k_max, k_sum, size_max;
     void *tile;        // reals: the columns of a subset in a tile of rows
     km_cpu_slot *list; // slots of a subset
+    uint8_t *points;   // reals: all points of one subset, once they were needed
     double *weights;   // scratch
     double *sums;      // k_max rows of SUBSET_ROW, zeros between tiles
 } cpu_subset_block;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // k-means on a few columns of a table, whose other columns lie between them (runtime/cpu/subset_kernels.h). Points lie
 // across lanes. There is a text for each number of columns.
-//@ need sizes float64
+//@ need sizes float64 seeds
 
 //@ include cpu/prebuilt.h
 #include "runtime/cpu/subset_kernels.h"
@@ -25,11 +25,13 @@ typedef km_real km_reals
 #define UNSURE (0x1p-50)
 #define LOST (1e-290)
 #define KM_SCALAR_SQRT sqrt
+#define FMA_REAL(a, b, c) __builtin_fma(a, b, c)
 //@ else
 #define KEEP_TWO(first, second, index, square, j) KM_F_KEEP_NEAREST(first, second, index, square, j)
 #define UNSURE (0x1p-22f)
 #define LOST (1e-37f)
 #define KM_SCALAR_SQRT sqrtf
+#define FMA_REAL(a, b, c) __builtin_fmaf(a, b, c)
 //@ end
 
 // The next SoA groups lie too far apart for a processor to foresee them.
@@ -279,6 +281,85 @@ KM_TARGET static void finish_$s(const cpu_subset_tile *tile, cpu_subset_finish *
         sums_fold(run->sums, taken, run->k);
 }
 
+// Takes the last pick of an SoA group of a chain into `nearest`, and adds what it would become with each candidate.
+KM_INLINE void seed_group_$s(km_doubles *sums, km_real *nearest, const km_cpu_chain *chain, $s_arguments) {
+    const km_real *chosen = (const km_real *)chain->chosen, *row = (const km_real *)chain->candidates;
+    if (chosen)
+        for (int i = 0; i < SUBSET_GROUP; i += LANES) {
+            km_vec square = KM_SPLAT(0);
+            //@ for f in s_columns
+            const km_vec t_$f = KM_SUB(KM_LOAD(x_$f + i), KM_SPLAT(chosen[$f]));
+            square = KM_FMA(t_$f, t_$f, square);
+            //@ end
+            const km_vec before = KM_LOAD(nearest + i);
+            KM_STORE(nearest + i, KM_MIN(before, square));
+        }
+    for (int64_t a = 0; a < chain->candidates_count; a++, row += $s) {
+        km_doubles even = sums[2 * a], odd = sums[2 * a + 1];
+        for (int i = 0; i < SUBSET_GROUP; i += 2 * LANES) {
+            km_real least[2 * LANES];
+            km_vec u = KM_SPLAT(0), v = u;
+            //@ for f in s_columns
+            const km_vec c_$f = KM_SPLAT(row[$f]);
+            const km_vec u_$f = KM_SUB(KM_LOAD(x_$f + i), c_$f),
+                         v_$f = KM_SUB(KM_LOAD(x_$f + i + LANES), c_$f);
+            u = KM_FMA(u_$f, u_$f, u);
+            v = KM_FMA(v_$f, v_$f, v);
+            //@ end
+            const km_vec before = KM_LOAD(nearest + i), other = KM_LOAD(nearest + i + LANES);
+            KM_STORE(least, KM_MIN(u, before));
+            KM_STORE(least + LANES, KM_MIN(v, other));
+            for (int l = 0; l < 2 * LANES; l += 2 * DOUBLES) {
+                even = KM_D_ADD(KM_LOAD_DOUBLES(least + l), even);
+                odd = KM_D_ADD(KM_LOAD_DOUBLES(least + l + DOUBLES), odd);
+            }
+        }
+        sums[2 * a] = even;
+        sums[2 * a + 1] = odd;
+    }
+}
+
+// The last SoA group of a chunk, where it is not full; its last pick is taken.
+KM_TARGET static void seed_rest_$s(km_cpu_chain *chain, const km_real *nearest, int64_t count, $s_arguments) {
+    const km_real *row = (const km_real *)chain->candidates;
+    for (int64_t a = 0; a < chain->candidates_count; a++, row += $s)
+        for (int64_t i = 0; i < count; i++) {
+            km_real square = 0;
+            //@ for f in s_columns
+            square = FMA_REAL(x_$f[i] - row[$f], x_$f[i] - row[$f], square);
+            //@ end
+            chain->potentials[a] += (double)(square < nearest[i] ? square : nearest[i]);
+        }
+}
+
+KM_TARGET static void seed_$s(const km_cpu_seeding *seeding) {
+    for (int64_t c = 0; c < seeding->chains_count; c++) {
+        km_cpu_chain *chain = &seeding->chains[c];
+        km_cpu_chain last = *chain;
+        km_doubles sums[2 * SUBSET_CANDIDATES_MAX];
+        km_real *nearest = (km_real *)chain->nearest;
+        const int64_t count = seeding->points_count, full = count / SUBSET_GROUP * SUBSET_GROUP;
+        last.candidates_count = 0;
+        for (int64_t a = 0; a < 2 * chain->candidates_count; a++) sums[a] = KM_D_SPLAT(0);
+        for (int64_t base = 0; base < count; base += SUBSET_GROUP) {
+            const km_real *points = (const km_real *)seeding->points + base * $s;
+            //@ for f in s_columns
+            const km_real *x_$f = points + $f * SUBSET_GROUP;
+            //@ end
+            seed_group_$s(sums, nearest + base, base < full ? chain : &last, $s_names);
+        }
+        for (int64_t a = 0; a < chain->candidates_count; a++)
+            chain->potentials[a] = KM_D_SUM(KM_D_ADD(sums[2 * a], sums[2 * a + 1]));
+        if (full < count) {
+            const km_real *points = (const km_real *)seeding->points + full * $s;
+            //@ for f in s_columns
+            const km_real *x_$f = points + $f * SUBSET_GROUP;
+            //@ end
+            seed_rest_$s(chain, nearest + full, count - full, $s_names);
+        }
+    }
+}
+
 //@ end
 KM_TARGET static void pass(const cpu_subset_tile *tile, cpu_subset_run *run) {
     switch (tile->size) {
@@ -300,4 +381,4 @@ KM_TARGET static void finish(const cpu_subset_tile *tile, cpu_subset_finish *wor
     }
 }
 
-const cpu_subset_kernels $name = {{$isa, sizeof(km_real)}, pass, finish};
+const cpu_subset_kernels $name = {{$isa, sizeof(km_real)}, pass, finish, {$seeds}};
