@@ -1578,6 +1578,12 @@ for i in range(60): print(i % 7, i % 11, i % 13, int(i % 7 > 3), sep=",")' >"$wo
     one_line_error
     run 1 explore "$table" --columns 1..3 --outcome one
     in_stderr 'the outcome one has one class only'
+    # Words that mean a missing value are the same for points and outcomes.
+    python '
+print("a,colour")
+for i in range(60): print(i % 7, ["red", "unknown", "?"][i % 3], sep=",")' >"$big"
+    run 1 explore "$big" --columns a --choose 1 -k 3 --outcome colour --na-values unknown
+    in_stderr 'the outcome colour has one class only'
     run 2 explore "$table" --columns 1..3 --outcome none
     in_stderr "--outcome: .* has no column"
     run 1 explore "$table" --columns 1..3 --outcome many --outcome-kind number

@@ -49,6 +49,20 @@ const char *km_parse_name(const km_parse *p, int64_t column);
 km_status km_parse_choose(km_parse *p);
 // Parses all rows into p->values and p->table.
 km_status km_parse_rows(km_parse *p);
+// One column of a text as it stands: numbers, or words.
+typedef struct km_text_column {
+    char *name;      // NULL: it has none
+    double *numbers; // rows; NaN: missing, or no number
+    int32_t *words;  // rows: number in `texts`; -1: missing; -2: there are more texts than are kept
+    int64_t rows, capacity;
+    int64_t words_count; // cells that are neither a number nor missing
+    km_dict texts;       // of all cells that are not missing
+} km_text_column;
+// `option` names the column ("--outcome"); `different`: texts that are kept.
+km_status km_text_column_read(km_text_column *out, km_input *input, const km_data_params *params,
+                              char delimiter, const char *option, const char *column, int64_t different,
+                              km_error *err);
+void km_text_column_free(km_text_column *column);
 // Refuses a record that km_cells_next did not read.
 km_status km_parse_refuse(const km_parse *p, km_record_state record, const km_cells *cells, km_error *err);
 // Refuses the cell of a slot.
