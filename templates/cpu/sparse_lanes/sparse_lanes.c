@@ -14,7 +14,9 @@ enum {
     PANEL_VECTORS = $panel_vectors, // vectors of columns whose scores stay in registers, at most
     PANEL = PANEL_VECTORS * LANES,  // ... and columns
     WIDE_GROUP = 8,                 // rows whose scores in double are searched together
-    RESOLVED = 16                   // columns of scores in double at a time
+    RESOLVED = 16,                  // columns of scores in double at a time
+    ADDED_RUNS = 4,                 // runs that all rows are added to side by side, at most ...
+    ADDED_BYTES = 24 * 1024         // ... while their sums are no more than this
 };
 
 // Rows and the columns of a panel.
@@ -174,6 +176,12 @@ KM_TARGET static void km_nearest(run_found *found, const cpu_sparse_chunk *chunk
 
 // Ambiguous rows, and changes --------------------------------------------------------------------------------------
 
+// A run whose sums get all rows of a span, and their labels.
+typedef struct added_run {
+    double *sums;
+    const km_int *label;
+} added_run;
+
 // The nearest centroid in double, the lowest index among equals: as km_cpu_finish_models has it.
 //@ for width in widths
 KM_TARGET __attribute__((noinline)) static int64_t km_resolve_$width(const cpu_sparse_chunk *chunk,
@@ -228,22 +236,36 @@ KM_TARGET static void km_move_$width(const cpu_sparse_chunk *chunk, const km_cpu
     }
 }
 
-// Adds all rows of a span to the sums of a run that starts from zero. Run by run: the sums of one stay in a cache.
-KM_TARGET static void km_add_all_$width(const cpu_sparse_chunk *chunk, const km_cpu_slot *slot, int64_t first,
-                                        int64_t count, const km_int *label) {
+// Adds all rows of a span to the sums of `runs` runs that start from zero: of so few that their sums stay in a cache.
+KM_INLINE void km_add_runs_$width(const cpu_sparse_chunk *chunk, const added_run *of, const int runs,
+                                  int64_t first, int64_t count) {
     const uint$width_t *indices = (const uint$width_t *)chunk->rows.indices;
     const km_real *values = (const km_real *)chunk->rows.values;
     const uint32_t *starts = chunk->rows.starts + first;
     const int64_t d = chunk->d, pitch = KM_CPU_PITCH(d);
+    double *sum[ADDED_RUNS];
     for (int64_t r = 0; r < count; r++) {
         const double weight = chunk->weights ? chunk->weights[first + r] : 1.0;
         if (weight == 0) continue;
-        double *sum = slot->sums + label[r] * pitch;
-        for (int64_t at = starts[r], end = starts[r + 1]; at < end; at++)
-            sum[indices[at]] += weight * (double)values[at];
-        sum[d] += weight;
-        sum[d + 1] += 1.0;
+        for (int i = 0; i < runs; i++) sum[i] = of[i].sums + of[i].label[r] * pitch;
+        for (int64_t at = starts[r], end = starts[r + 1]; at < end; at++) {
+            const int64_t f = indices[at];
+            const double x = weight * (double)values[at];
+            for (int i = 0; i < runs; i++) sum[i][f] += x;
+        }
+        for (int i = 0; i < runs; i++) {
+            sum[i][d] += weight;
+            sum[i][d + 1] += 1.0;
+        }
     }
+}
+
+KM_TARGET static void km_add_all_$width(const cpu_sparse_chunk *chunk, const added_run *of, int runs,
+                                        int64_t first, int64_t count) {
+    if (runs == 4) km_add_runs_$width(chunk, of, 4, first, count);
+    if (runs == 3) km_add_runs_$width(chunk, of, 3, first, count);
+    if (runs == 2) km_add_runs_$width(chunk, of, 2, first, count);
+    if (runs == 1) km_add_runs_$width(chunk, of, 1, first, count);
 }
 
 // cpu_sparse_kernels.add
@@ -365,14 +387,32 @@ KM_TARGET static void km_take(cpu_sparse_chunk *chunk, int64_t s, int64_t first,
             km_list(chunk->changes[s], first, list, old, changed);
         return;
     }
+    if (slot->mode != KM_CPU_MOVE) return;
     //@ for width in widths
-    if (chunk->rows.index_bytes == $width / 8) {
-        if (slot->mode == KM_CPU_MOVE)
-            km_move_$width(chunk, slot, first, list, old, changed, label);
-        else
-            km_add_all_$width(chunk, slot, first, count, label);
-    }
+    if (chunk->rows.index_bytes == $width / 8)
+        km_move_$width(chunk, slot, first, list, old, changed, label);
     //@ end
+}
+
+// Adds all rows of a span to the sums of the runs that start from zero.
+KM_TARGET static void km_add_all(const cpu_sparse_chunk *chunk, const run_found *found, int64_t first,
+                                 int64_t count) {
+    added_run of[ADDED_RUNS];
+    int runs = 0;
+    for (int64_t s = 0, bytes = 0; s <= chunk->slots_count; s++) {
+        const km_cpu_slot *slot = s < chunk->slots_count ? &chunk->slots[s] : NULL;
+        if (slot && (!slot->sums || slot->mode == KM_CPU_MOVE)) continue;
+        const int64_t own = slot ? slot->k * KM_CPU_PITCH(chunk->d) * (int64_t)sizeof(double) : 0;
+        if (runs == ADDED_RUNS || !slot || (runs && bytes + own > ADDED_BYTES)) {
+            //@ for width in widths
+            if (chunk->rows.index_bytes == $width / 8) km_add_all_$width(chunk, of, runs, first, count);
+            //@ end
+            runs = 0;
+            bytes = 0;
+        }
+        if (slot) of[runs++] = (added_run){slot->sums, found[s].label};
+        bytes += own;
+    }
 }
 
 KM_TARGET static void km_pass(cpu_sparse_chunk *chunk) {
@@ -395,6 +435,7 @@ KM_TARGET static void km_pass(cpu_sparse_chunk *chunk) {
             km_resolve(chunk, &found[s], s, column, first, count);
             km_take(chunk, s, first, count, found[s].label);
         }
+        km_add_all(chunk, found, first, count);
     }
 }
 
