@@ -14,6 +14,7 @@ enum {
     SPARSE_SPAN = 256,     // rows whose labels are found together
     SPARSE_AT_A_TIME = 64, // rows whose scores in double are kept
     SPARSE_COLUMNS = 16,   // rows of a table are whole groups of so many columns
+    SPARSE_CANDIDATES_MAX = 16, // of a pick
     SPARSE_AHEAD = 8,      // nonzeros between a table's row that is fetched and the one that is used
     SPARSE_SLOT_BYTES = 64 + SPARSE_SPAN * 24 // of a pass's scratch, for each slot
 };
@@ -75,6 +76,21 @@ typedef struct cpu_sparse_sum {
     const double *weights;
 } cpu_sparse_sum;
 
+// The part of |x|^2 + |p|^2, p being a pick of a seeding, up to which a squared distance may be rounding.
+#define SPARSE_SEED_ROUNDING 0x1p-48
+
+// Up to SPARSE_AT_A_TIME points of a k-means++ chain, and their scores.
+typedef struct cpu_sparse_chain {
+    void *nearest;         // reals: squared distance to the nearest pick; takes the last one
+    double *potentials;    // of each candidate: its sum of w x what `nearest` would become is added
+    const double *scores;  // `stride` apart: of the candidates, then of the last pick, where there is one
+    const double *picks;   // |p|^2 / 2 of the same
+    const double *squares; // |x|^2
+    const double *weights; // or NULL: all 1
+    int64_t stride, candidates; // SPARSE_CANDIDATES_MAX at most; scores of so many columns may be read
+    int32_t has_last;
+} cpu_sparse_chain;
+
 typedef struct cpu_sparse_kernels {
     cpu_prebuilt base;
     void (*pass)(cpu_sparse_chunk *chunk);
@@ -87,6 +103,7 @@ typedef struct cpu_sparse_kernels {
     void (*nearest)(int32_t *label, double *first, double *second, const double *scores, int64_t stride,
                     int64_t k);
     void (*add)(const cpu_sparse_sum *sum);
+    void (*chain)(const cpu_sparse_chain *chain, int64_t count);
     // d1 and (d2 - d1) / d2 (0 where d2 is 0), in reals, of squared distances; whole vectors.
     void (*distances)(double *distance, double *margin, const double *first, const double *second,
                       int64_t count);

@@ -14,8 +14,6 @@ enum {
 
 // The part of |x|^2 up to which a squared distance may be rounding.
 #define SPARSE_ROUNDING 0x1p-44
-// The same for a pick of a seeding, of |x|^2 + |p|^2.
-#define SPARSE_SEED_ROUNDING 0x1p-48
 
 typedef struct cpu_sparse {
     km_sparse_points points;
@@ -49,7 +47,7 @@ void km_cpu_sparse_fill(const cpu_sparse_table *table, const cpu_engine *engine,
 // Scores in double of `rows`, of one chunk, SPARSE_AT_A_TIME at most, and their |x|^2: into `scores`, which has
 // km_cpu_sparse_scores_count(table) doubles.
 static inline int64_t km_cpu_sparse_scores_count(const cpu_sparse_table *table) {
-    return SPARSE_AT_A_TIME * (table->stride + 1) + 8;
+    return SPARSE_AT_A_TIME * (table->stride + 1) + SPARSE_CANDIDATES_MAX;
 }
 static inline const double *km_cpu_sparse_squares(double *scores, const cpu_sparse_table *table) {
     return scores + SPARSE_AT_A_TIME * table->stride;

@@ -201,29 +201,7 @@ double km_cpu_sparse_square(const cpu_engine *engine, int64_t point, int64_t pic
     return engine->real_bytes == 4 ? (double)(float)square : square;
 }
 
-// One chain and up to SPARSE_AT_A_TIME points. A macro for both types of `nearest`.
-#define CHAIN(name, real)                                                                                    \
-    static void name(const listed_chain *listed, double *potentials, const double *scores, int64_t stride,   \
-                     const double *constants, const double *squares, const double *weights, int64_t first,   \
-                     int64_t count) {                                                                        \
-        const double *pick = constants + listed->column;                                                     \
-        real *nearest = (real *)(void *)listed->chain->nearest + first;                                      \
-        int64_t candidates = listed->chain->candidates_count, has_chosen = listed->chain->chosen >= 0;       \
-        for (int64_t r = 0; r < count; r++) {                                                                \
-            const double *score = scores + r * stride + listed->column, weight = weights ? weights[r] : 1.0; \
-            if (has_chosen) {                                                                                \
-                const real square = (real)distance_of(squares[r], score[candidates], 2 * pick[candidates]);  \
-                nearest[r] = square < nearest[r] ? square : nearest[r];                                      \
-            }                                                                                                \
-            const real least = nearest[r];                                                                   \
-            for (int64_t a = 0; a < candidates; a++) {                                                       \
-                const real square = (real)distance_of(squares[r], score[a], 2 * pick[a]);                    \
-                potentials[a] += weight * (double)(square < least ? square : least);                         \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-CHAIN(chain_float32, float)
-CHAIN(chain_float64, double)
+_Static_assert((int)SPARSE_CANDIDATES_MAX >= (int)SEED_CANDIDATES_MAX, "candidates of a pick");
 
 void km_cpu_sparse_seed_subchunk(cpu_seed_pass *pass, int64_t subchunk, int64_t first, int64_t count) {
     const cpu_engine *engine = pass->engine;
@@ -241,9 +219,19 @@ void km_cpu_sparse_seed_subchunk(cpu_seed_pass *pass, int64_t subchunk, int64_t 
             compact_scores(scores, own, engine, at, here);
         else
             km_cpu_sparse_scores(scores, engine, table, at, here);
-        for (int64_t c = 0; c < own->listed; c++)
-            (engine->real_bytes == 4 ? chain_float32 : chain_float64)(
-                &own->list[c], own->list[c].chain->potentials + subchunk * SEED_CANDIDATES_MAX, scores,
-                table->stride, constants, squares, weights, at, here);
+        for (int64_t c = 0; c < own->listed; c++) {
+            const listed_chain *listed = &own->list[c];
+            const cpu_seed_chain *of = listed->chain;
+            cpu_sparse_chain chain = {.nearest = of->nearest + at * engine->real_bytes,
+                                      .potentials = of->potentials + subchunk * SEED_CANDIDATES_MAX,
+                                      .scores = scores + listed->column,
+                                      .picks = constants + listed->column,
+                                      .squares = squares,
+                                      .weights = weights,
+                                      .stride = table->stride,
+                                      .candidates = of->candidates_count,
+                                      .has_last = of->chosen >= 0};
+            engine->sparse->kernels->chain(&chain, here);
+        }
     }
 }

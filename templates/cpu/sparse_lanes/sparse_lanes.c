@@ -15,6 +15,7 @@ enum {
     PANEL = PANEL_VECTORS * LANES,  // ... and columns
     WIDE_GROUP = 8,                 // rows whose scores in double are searched together
     RESOLVED = 16,                  // columns of scores in double at a time
+    SEED_LANES = 4,                 // candidates of a seeding side by side
     ADDED_RUNS = 4,                 // runs that all rows are added to side by side, at most ...
     ADDED_BYTES = 24 * 1024         // ... while their sums are no more than this
 };
@@ -523,5 +524,56 @@ KM_TARGET static void km_distances(double *distance, double *margin, const doubl
     }
 }
 
+// |x - p|^2 from |x|^2, the score and |p|^2; 0 where that may be rounding.
+KM_INLINE km_real km_seed_distance(double square, double score, double pick) {
+    const double distance = square + 2 * score;
+    return (km_real)(distance > SPARSE_SEED_ROUNDING * (square + pick) ? distance : 0);
+}
+
+// Candidates of a seeding side by side, whatever the vectors of the instruction set are.
+typedef double seed_doubles __attribute__((vector_size(SEED_LANES * sizeof(double))));
+typedef int64_t seed_longs __attribute__((vector_size(SEED_LANES * sizeof(int64_t))));
+typedef km_real seed_reals __attribute__((vector_size(SEED_LANES * sizeof(km_real))));
+
+// cpu_sparse_kernels.chain for candidates from `from` on.
+KM_TARGET static void km_potentials(const cpu_sparse_chain *of, int64_t from, int64_t count) {
+    const km_real *nearest = (const km_real *)of->nearest;
+    const int64_t candidates = of->candidates - from < SEED_LANES ? of->candidates - from : SEED_LANES;
+    double sums[SEED_LANES] = {0}, picks[SEED_LANES] = {0};
+    for (int64_t a = 0; a < candidates; a++) {
+        sums[a] = of->potentials[from + a];
+        picks[a] = 2 * of->picks[from + a];
+    }
+    seed_doubles sum, pick;
+    memcpy(&sum, sums, sizeof sum);
+    memcpy(&pick, picks, sizeof pick);
+    for (int64_t r = 0; r < count; r++) {
+        const double square = of->squares[r], weight = of->weights ? of->weights[r] : 1.0;
+        const seed_doubles least = (double)nearest[r] - (seed_doubles){0};
+        seed_doubles score;
+        memcpy(&score, of->scores + r * of->stride + from, sizeof score);
+        const seed_doubles distance = square + 2 * score;
+        const seed_longs is_some = (seed_longs)(distance > SPARSE_SEED_ROUNDING * (square + pick));
+        const seed_reals rounded =
+            __builtin_convertvector((seed_doubles)((seed_longs)distance & is_some), seed_reals);
+        const seed_doubles found = __builtin_convertvector(rounded, seed_doubles);
+        const seed_longs is_less = (seed_longs)(found < least);
+        sum += weight * (seed_doubles)(((seed_longs)found & is_less) | ((seed_longs)least & ~is_less));
+    }
+    memcpy(sums, &sum, sizeof sum);
+    memcpy(of->potentials + from, sums, (size_t)candidates * sizeof *sums);
+}
+
+KM_TARGET static void km_chain(const cpu_sparse_chain *of, int64_t count) {
+    km_real *nearest = (km_real *)of->nearest;
+    const int64_t last = of->candidates;
+    for (int64_t r = 0; of->has_last && r < count; r++) {
+        const km_real distance =
+            km_seed_distance(of->squares[r], of->scores[r * of->stride + last], 2 * of->picks[last]);
+        nearest[r] = distance < nearest[r] ? distance : nearest[r];
+    }
+    for (int64_t from = 0; from < last; from += SEED_LANES) km_potentials(of, from, count);
+}
+
 const cpu_sparse_kernels $name = {
-    {$isa, sizeof(km_real)}, km_pass, km_scores, km_nearest_wide, km_sum, km_distances, km_square};
+    {$isa, sizeof(km_real)}, km_pass, km_scores, km_nearest_wide, km_sum, km_chain, km_distances, km_square};
