@@ -40,4 +40,4 @@ KM_TARGET static inline void km_transpose(float *to, int64_t to_step, const floa
 }
 #include "runtime/cpu/sparse.h"
 
-// ... 40 definitions
+// ... 49 definitions

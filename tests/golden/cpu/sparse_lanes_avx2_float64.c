@@ -26,7 +26,10 @@ enum {
     PANEL_VECTORS = 12, // vectors of columns whose scores stay in registers, at most
     PANEL = PANEL_VECTORS * LANES,  // ... and columns
     WIDE_GROUP = 8,                 // rows whose scores in double are searched together
-    RESOLVED = 16                   // columns of scores in double at a time
+    RESOLVED = 16,                  // columns of scores in double at a time
+    SEED_LANES = 4,                 // candidates of a seeding side by side
+    ADDED_RUNS = 4,                 // runs that all rows are added to side by side, at most ...
+    ADDED_BYTES = 24 * 1024         // ... while their sums are no more than this
 };
 
 // ... 1 definition
@@ -2034,7 +2037,7 @@ KM_TARGET static void km_nearest(run_found *found, const cpu_sparse_chunk *chunk
     }
 }
 
-// ... 1 definition
+// ... 2 definitions
 
 // The nearest centroid in double, the lowest index among equals: as km_cpu_finish_models has it.
 KM_TARGET __attribute__((noinline)) static int64_t km_resolve_8(const cpu_sparse_chunk *chunk,
@@ -2089,22 +2092,36 @@ KM_TARGET static void km_move_8(const cpu_sparse_chunk *chunk, const km_cpu_slot
     }
 }
 
-// Adds all rows of a span to the sums of a run that starts from zero. Run by run: the sums of one stay in a cache.
-KM_TARGET static void km_add_all_8(const cpu_sparse_chunk *chunk, const km_cpu_slot *slot, int64_t first,
-                                        int64_t count, const km_int *label) {
+// Adds all rows of a span to the sums of `runs` runs that start from zero: of so few that their sums stay in a cache.
+KM_INLINE void km_add_runs_8(const cpu_sparse_chunk *chunk, const added_run *of, const int runs,
+                                  int64_t first, int64_t count) {
     const uint8_t *indices = (const uint8_t *)chunk->rows.indices;
     const km_real *values = (const km_real *)chunk->rows.values;
     const uint32_t *starts = chunk->rows.starts + first;
     const int64_t d = chunk->d, pitch = KM_CPU_PITCH(d);
+    double *sum[ADDED_RUNS];
     for (int64_t r = 0; r < count; r++) {
         const double weight = chunk->weights ? chunk->weights[first + r] : 1.0;
         if (weight == 0) continue;
-        double *sum = slot->sums + label[r] * pitch;
-        for (int64_t at = starts[r], end = starts[r + 1]; at < end; at++)
-            sum[indices[at]] += weight * (double)values[at];
-        sum[d] += weight;
-        sum[d + 1] += 1.0;
+        for (int i = 0; i < runs; i++) sum[i] = of[i].sums + of[i].label[r] * pitch;
+        for (int64_t at = starts[r], end = starts[r + 1]; at < end; at++) {
+            const int64_t f = indices[at];
+            const double x = weight * (double)values[at];
+            for (int i = 0; i < runs; i++) sum[i][f] += x;
+        }
+        for (int i = 0; i < runs; i++) {
+            sum[i][d] += weight;
+            sum[i][d + 1] += 1.0;
+        }
     }
+}
+
+KM_TARGET static void km_add_all_8(const cpu_sparse_chunk *chunk, const added_run *of, int runs,
+                                        int64_t first, int64_t count) {
+    if (runs == 4) km_add_runs_8(chunk, of, 4, first, count);
+    if (runs == 3) km_add_runs_8(chunk, of, 3, first, count);
+    if (runs == 2) km_add_runs_8(chunk, of, 2, first, count);
+    if (runs == 1) km_add_runs_8(chunk, of, 1, first, count);
 }
 
 // cpu_sparse_kernels.add
@@ -2140,7 +2157,7 @@ KM_TARGET static void km_sum_8(const cpu_sparse_sum *of) {
     }
 }
 
-// ... 8 definitions
+// ... 10 definitions
 
 // Decides the ambiguous rows of a span for one run.
 KM_TARGET static void km_resolve(cpu_sparse_chunk *chunk, run_found *found, int64_t s, int64_t column,
@@ -2211,23 +2228,33 @@ KM_TARGET static void km_take(cpu_sparse_chunk *chunk, int64_t s, int64_t first,
             km_list(chunk->changes[s], first, list, old, changed);
         return;
     }
-    if (chunk->rows.index_bytes == 8 / 8) {
-        if (slot->mode == KM_CPU_MOVE)
-            km_move_8(chunk, slot, first, list, old, changed, label);
-        else
-            km_add_all_8(chunk, slot, first, count, label);
-    }
-    if (chunk->rows.index_bytes == 16 / 8) {
-        if (slot->mode == KM_CPU_MOVE)
-            km_move_16(chunk, slot, first, list, old, changed, label);
-        else
-            km_add_all_16(chunk, slot, first, count, label);
-    }
-    if (chunk->rows.index_bytes == 32 / 8) {
-        if (slot->mode == KM_CPU_MOVE)
-            km_move_32(chunk, slot, first, list, old, changed, label);
-        else
-            km_add_all_32(chunk, slot, first, count, label);
+    if (slot->mode != KM_CPU_MOVE) return;
+    if (chunk->rows.index_bytes == 8 / 8)
+        km_move_8(chunk, slot, first, list, old, changed, label);
+    if (chunk->rows.index_bytes == 16 / 8)
+        km_move_16(chunk, slot, first, list, old, changed, label);
+    if (chunk->rows.index_bytes == 32 / 8)
+        km_move_32(chunk, slot, first, list, old, changed, label);
+}
+
+// Adds all rows of a span to the sums of the runs that start from zero.
+KM_TARGET static void km_add_all(const cpu_sparse_chunk *chunk, const run_found *found, int64_t first,
+                                 int64_t count) {
+    added_run of[ADDED_RUNS];
+    int runs = 0;
+    for (int64_t s = 0, bytes = 0; s <= chunk->slots_count; s++) {
+        const km_cpu_slot *slot = s < chunk->slots_count ? &chunk->slots[s] : NULL;
+        if (slot && (!slot->sums || slot->mode == KM_CPU_MOVE)) continue;
+        const int64_t own = slot ? slot->k * KM_CPU_PITCH(chunk->d) * (int64_t)sizeof(double) : 0;
+        if (runs == ADDED_RUNS || !slot || (runs && bytes + own > ADDED_BYTES)) {
+            if (chunk->rows.index_bytes == 8 / 8) km_add_all_8(chunk, of, runs, first, count);
+            if (chunk->rows.index_bytes == 16 / 8) km_add_all_16(chunk, of, runs, first, count);
+            if (chunk->rows.index_bytes == 32 / 8) km_add_all_32(chunk, of, runs, first, count);
+            runs = 0;
+            bytes = 0;
+        }
+        if (slot) of[runs++] = (added_run){slot->sums, found[s].label};
+        bytes += own;
     }
 }
 
@@ -2275,7 +2302,7 @@ static void km_sum(const cpu_sparse_sum *sum) {
     if (sum->index_bytes == 32 / 8) km_sum_32(sum);
 }
 
-// ... 2 definitions
+// ... 6 definitions
 
 const cpu_sparse_kernels km_sparse_lanes_avx2_float64 = {
-    {2, sizeof(km_real)}, km_pass, km_scores, km_nearest_wide, km_sum, km_distances, km_square};
+    {2, sizeof(km_real)}, km_pass, km_scores, km_nearest_wide, km_sum, km_chain, km_distances, km_square};

@@ -92,4 +92,4 @@ KM_INLINE void km_search(run_found *found, int64_t at, const km_real *scores, co
     found->ambiguous[at / 64] |= ambiguous << at % 64;
 }
 
-// ... 30 definitions
+// ... 39 definitions

@@ -32,4 +32,4 @@ KM_TARGET static inline void km_transpose_wide(double *to, int64_t to_step, cons
 #define KM_TRANSPOSE KM_TRANSPOSE_WIDE
 #include "runtime/cpu/sparse.h"
 
-// ... 39 definitions
+// ... 48 definitions
