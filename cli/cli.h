@@ -123,7 +123,7 @@ typedef struct cli_option {
 // How the table in DATA is read: the same for fit and predict.
 #define CLI_DATA_OPTIONS                                                                                     \
     {CLI_FORMAT, "format", 0, "FORMAT",                                                                      \
-     "npy, npz, mtx, svmlight, csv, tsv, f32 or f64; default: by the name,\nthen the content"},              \
+     "npy, npz, h5, mtx, svmlight, csv, tsv, f32 or f64; default: by the\nname, then the content"},          \
         {CLI_FEATURES, "features", 0, "D",                                                                   \
          "columns of a raw .f32 or .f64 file; of svmlight where its largest\nindex does not say them"},      \
         {CLI_BASE, "base", 0, "0|1",                                                                         \

@@ -91,6 +91,11 @@ static int same_file(const char *a, const char *b) {
 static int is_input(const char *path, const char *input) {
     struct stat info, standard;
     if (strcmp(path, "-") == 0) return 0;
+    for (const char *colon = strchr(input, ':'); colon; colon = strchr(colon + 1, ':')) { // FILE:PART
+        char file[PATH_MAX];
+        snprintf(file, sizeof file, "%.*s", (int)(colon - input), input);
+        if (*file && access(input, F_OK) != 0 && same_file(path, file)) return 1;
+    }
     if (strcmp(input, "-") != 0) return same_file(path, input);
     return stat(path, &info) == 0 && fstat(STDIN_FILENO, &standard) == 0 && S_ISREG(info.st_mode) &&
            info.st_dev == standard.st_dev && info.st_ino == standard.st_ino;

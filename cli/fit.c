@@ -646,9 +646,10 @@ const cli_command cli_command_fit = {
     "fit",
     "[OPTIONS] [SPEC.yaml] DATA",
     "Clusters DATA for every K and every restart at once, and picks the best K",
-    "DATA is .npy, .csv, .tsv (also gzipped), sparse .svm, .npz or .mtx, raw .f32 or .f64 with\n"
-    "--features, or - for standard input. The table of all K goes to standard output, all else to\n"
-    "standard error. Exit status: 0 done, 1 failed, 2 wrong usage.\n"
+    "DATA is .npy, .csv, .tsv, .h5, .npz, sparse .svm or .mtx, raw .f32 or .f64 with --features; also\n"
+    "packed by gzip, xz, zstd, bzip2 or zip; FILE:PART of .npz, .h5 and .zip; - for standard input.\n"
+    "The table of all K goes to standard output, all else to standard error. Exit status: 0 done, 1 failed, "
+    "2 wrong usage.\n"
     "\n"
     "Examples:\n"
     "  kmgen fit iris.csv -k 2..10\n"

@@ -14,6 +14,8 @@ int km_built_with(km_part part) {
         return KM_WITH_ZLIB;
     case KM_PART_LIBARCHIVE:
         return KM_WITH_LIBARCHIVE;
+    case KM_PART_HDF5:
+        return KM_WITH_HDF5;
     }
     return 0;
 }

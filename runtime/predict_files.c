@@ -210,7 +210,7 @@ static km_status predict_input(job *j, const char *path) {
     km_data *data = NULL;
     KM_TRY(km_input_open(&input, path, j->err));
     km_status status;
-    j->data.format = km_input_format(path, &input, &j->data, j->err);
+    j->data.format = km_input_format(&input, &j->data, j->err);
     if (!j->data.format) {
         status = KM_ERROR_DATA;
     } else if (strcmp(j->data.format, "csv") == 0 || strcmp(j->data.format, "tsv") == 0) {

@@ -22,6 +22,7 @@ module yaml-0.1 libyaml-dev
 module jansson libjansson-dev
 module zlib zlib1g-dev
 module libarchive libarchive-dev
+module hdf5 libhdf5-dev
 module libxxhash libxxhash-dev
 module cairo libcairo2-dev
 module check check

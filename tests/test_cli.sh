@@ -502,7 +502,7 @@ assert json.load(open(sys.argv[1]))["n_init"] == 1' "$work/stdout"
         if ! built_with libarchive && [[ $table == *.npz ]]; then
             run 1 fit "$sparse/$table" -k 2
             one_line_error
-            in_stderr 'built without libarchive; write it as text'
+            in_stderr 'built without libarchive; save one array'
             continue
         fi
         run 0 fit "$sparse/$table" -k 2 --labels "$table.npy" --n-init 3

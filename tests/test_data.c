@@ -360,13 +360,9 @@ static const struct {
 } bad_npy[] = {
     {DICT("<f8", "False", "(3, 2)"), "x.npy is cut short: 3 x 2 values take 48 bytes, 47 are there", 47, 1},
     {DICT("<f8", "False", "(3, 2)"), "x.npy has .npy version 4.0; versions 1.0 to 3.0 are read", 48, 4},
-    {DICT("<f2", "False", "(3, 2)"),
-     "x.npy: values of dtype \"<f2\" are not read; save float32, float64, bool or integers of 8 to 64 bits, "
-     "e.g. with "
-     "astype('float32')",
-     48, 1},
     {DICT("<c16", "False", "(3, 1)"),
-     "x.npy: values of dtype \"<c16\" are not read; save float32, float64, bool or integers of 8 to 64 bits, "
+     "x.npy: values of dtype \"<c16\" are not read; save float16, float32, float64, bool or integers of 8 to "
+     "64 bits, "
      "e.g. "
      "with astype('float32')",
      48, 1},
@@ -508,8 +504,6 @@ START_TEST(raw_refused) {
     params.features = 2;
     refuse_file("x.f32", KM_ERROR_DATA,
                 "x.f32 has 44 bytes, which is no multiple of the 8 bytes of a row of 2 float32 values");
-    write_file("x.f32", "\x1f\x8b\x08\0\0\0\0\0", 8);
-    refuse_file("x.f32", KM_ERROR_DATA, "x.f32 is compressed, which only text may be; unpack it with gunzip");
 }
 END_TEST
 
@@ -700,15 +694,182 @@ START_TEST(packed_text) {
     open_file("x");
     expect_values(3, 2, six);
     ck_assert_int_eq(truncate("x", 40), 0);
-    refuse_file("x", KM_ERROR_DATA, "x is cut short: its compressed text does not end");
-    write_text("y.csv", "\x1f\x8b rubbish");
-    refuse_file("y.csv", KM_ERROR_DATA,
-                "y.csv is damaged: its compressed text cannot be unpacked (unknown compression method)");
+    refuse_file("x", KM_ERROR_DATA, "x is cut short: what is packed in it does not end");
+    write_file("y.csv", "\x1f\x8b\x08\xff rubbish", 12);
+    refuse_file("y.csv", KM_ERROR_DATA, "y.csv is damaged: zlib cannot unpack it (unknown header flags set)");
     write_packed("z.csv.gz", "");
     refuse_file("z.csv.gz", KM_ERROR_DATA, "z.csv.gz is empty");
     write_packed("z.npy.gz", "1,2\n");
-    refuse_file("z.npy.gz", KM_ERROR_DATA,
-                "z.npy.gz is compressed, which only text may be; unpack it with gunzip");
+    refuse_file("z.npy.gz", KM_ERROR_DATA, "z.npy.gz is no .npy file: its first bytes differ");
+    write_npy("x.npy", 1, DICT("<f8", "False", "(3, 2)"), six, sizeof six);
+    ck_assert_int_eq(system("gzip x.npy"), 0);
+    open_file("x.npy.gz");
+    expect_values(3, 2, six);
+}
+END_TEST
+
+static const char *packed_file(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, KM_TEST_DATA "/packed/%s", name);
+    return path;
+}
+
+START_TEST(packed_by_others) {
+    static const char *const names[] = {"points.csv.xz",      "points.csv.zst", "points.csv.bz2",
+                                        "points.npy.xz",      "one.npz",        "two.npz:points",
+                                        "two.npz:points.npy", "one.zip",        "two.zip:points.csv"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        open_file(packed_file(names[i]));
+        expect_values(3, 2, six);
+    }
+    char command[600];
+    snprintf(command, sizeof command, "cp %s two.npz", packed_file("two.npz"));
+    ck_assert_int_eq(system(command), 0);
+    refuse_file("two.npz", KM_ERROR_DATA,
+                "two.npz holds several arrays; name one of them, two.npz:NAME: points, weights");
+    refuse_file("two.npz:x", KM_ERROR_DATA,
+                "two.npz:x: there is no \"x\" in it; it holds points.npy, weights.npy");
+    snprintf(command, sizeof command, "cp %s two.zip", packed_file("two.zip"));
+    ck_assert_int_eq(system(command), 0);
+    refuse_file("two.zip", KM_ERROR_DATA,
+                "two.zip holds several files; name one of them, two.zip:NAME: README, points.csv");
+    params.format = "npz";
+    refuse_file("two.zip:README", KM_ERROR_DATA,
+                "two.zip:README is no .npz file: its first bytes are not those of a zip file");
+    params.format = NULL;
+    write_text("a:b.csv", "1,2\n3,4\n5,6\n"); // the whole name comes first
+    open_file("a:b.csv");
+    expect_values(3, 2, six);
+    refuse_file("a:b.csv:c", KM_ERROR_DATA, "a:b.csv:c has no parts that a colon could name; give a:b.csv");
+}
+END_TEST
+
+START_TEST(packed_and_damaged) {
+    static const struct {
+        const char *name;
+        int64_t size, damaged; // bytes that are left; the one that is changed
+    } files[] = {{"points.csv.xz", 40, 30}, {"points.csv.zst", 20, 8}, {"points.csv.bz2", 30, 30},
+                 {"points.npy.xz", 90, 60}, {"one.zip", 105, 100},     {"two.npz", 120, 100}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[40];
+        for (int is_cut = 0; is_cut < 2; is_cut++) {
+            unsigned char bytes[4096];
+            FILE *file = fopen(packed_file(files[i].name), "rb");
+            int64_t size = (int64_t)fread(bytes, 1, sizeof bytes, file);
+            fclose(file);
+            ck_assert_int_gt(size, files[i].size);
+            bytes[files[i].damaged] ^= is_cut ? 0 : 0x55;
+            write_file(files[i].name, bytes, is_cut ? files[i].size : size);
+            snprintf(path, sizeof path, "%s%s", files[i].name, i == 5 ? ":points" : "");
+            ck_assert_int_eq(km_data_open(&data, path, &params, &err), KM_ERROR_DATA);
+            ck_assert_msg(strstr(err.text, " is damaged or cut short: "), "%s: %s", path, err.text);
+        }
+    }
+}
+END_TEST
+
+START_TEST(packed_without_libarchive) {
+    char wanted[700];
+    snprintf(wanted, sizeof wanted,
+             "%s is packed by xz, and this kmgen was built without libarchive; unpack it with unxz, or build "
+             "kmgen with meson's option -Dlibarchive=enabled",
+             packed_file("points.csv.xz"));
+    refuse_file(packed_file("points.csv.xz"), KM_ERROR_DATA, wanted);
+}
+END_TEST
+
+START_TEST(hdf5_datasets) {
+    static const char *const names[] = {"points.h5",          "points.h5:/points", "points.h5:points",
+                                        "more.h5:/g/chunked", "more.h5:/half",     "more.h5:/big"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        open_file(packed_file(names[i]));
+        expect_values(3, 2, six);
+    }
+    open_file(packed_file("points.h5:/weights"));
+    ck_assert_int_eq(km_data_features(data), 1);
+    params.columns = "2";
+    open_file(packed_file("points.h5"));
+    expect_values(3, 1, (double[]){2, 4, 6});
+    params.columns = NULL;
+    char command[600];
+    snprintf(command, sizeof command, "cp %s x.h5 && head -c 1000 x.h5 >cut.h5 && gzip -k x.h5",
+             packed_file("more.h5"));
+    ck_assert_int_eq(system(command), 0);
+    refuse_file("x.h5", KM_ERROR_DATA,
+                "x.h5 holds several datasets; name one of them, x.h5:/PATH: /big, /g/chunked, /half, /words");
+    refuse_file("x.h5:/none", KM_ERROR_DATA,
+                "x.h5:/none: there is no dataset \"/none\" in it; of two dimensions it holds /big, "
+                "/g/chunked, /half, /words");
+    refuse_file("x.h5:/words", KM_ERROR_DATA,
+                "x.h5:/words: the dataset holds no numbers; integers and floating point of up to 64 bits are "
+                "read");
+    refuse_file("x.h5:/cube", KM_ERROR_DATA,
+                "x.h5:/cube: the dataset has 3 dimensions; points are rows x columns, so 2 (or 1) are read");
+    refuse_file("x.h5.gz", KM_ERROR_DATA,
+                "x.h5.gz: HDF5 is read from a file of its own, since its parts lie anywhere in it; write it "
+                "to one, unpacked");
+    ck_assert_int_eq(km_data_open(&data, "cut.h5", &params, &err), KM_ERROR_DATA);
+    ck_assert_msg(strstr(err.text, "cut.h5 is damaged or cut short: HDF5 cannot open it (truncated file"),
+                  "%s", err.text);
+}
+END_TEST
+
+START_TEST(hdf5_left_out) {
+    char wanted[700];
+    snprintf(
+        wanted, sizeof wanted,
+        "%s is HDF5, and this kmgen was built without it; save the dataset by numpy.save(path, dataset), "
+        "or build kmgen with meson's option -Dhdf5=enabled",
+        packed_file("points.h5"));
+    refuse_file(packed_file("points.h5"), KM_ERROR_DATA, wanted);
+}
+END_TEST
+
+// Files that are not read say which command converts them.
+START_TEST(files_of_programs) {
+    static const struct {
+        const char *name, *bytes;
+        int64_t size;
+        const char *wanted;
+    } files[] = {
+        {"x.bin", "PAR1\x15\0", 6,
+         "x.bin is Parquet, which is not read; convert it: python3 -c \"import pandas; "
+         "pandas.read_parquet('x.bin').to_csv('table.csv', index=False)\""},
+        {"my x.pq", "1", 1,
+         "my x.pq is Parquet, which is not read; convert it: python3 -c \"import pandas; "
+         "pandas.read_parquet('FILE').to_csv('table.csv', index=False)\""},
+        {"x.xlsx", "PK\3\4aaaaaaaaaaaaaaaaaaaaaa\xb\0bbdocProps/ab", 41,
+         "x.xlsx is an Excel table, which is not read; convert it: python3 -c \"import pandas; "
+         "pandas.read_excel('x.xlsx').to_csv('table.csv', index=False)\""},
+        {"x.rds", "X", 1,
+         "x.rds is an object of R, which is not read; convert it: Rscript -e \"write.csv(readRDS('x.rds'), "
+         "'table.csv', row.names = FALSE)\""},
+        {"x.mat", "MATLAB 5.0 MAT-file", 19,
+         "x.mat is MATLAB, which is not read; convert it: python3 -c \"import scipy.io, numpy; "
+         "numpy.save('table.npy', scipy.io.loadmat('x.mat')['NAME'])\" (NAME: of the matrix)"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file(files[i].name, files[i].bytes, files[i].size);
+        refuse_file(files[i].name, KM_ERROR_DATA, files[i].wanted);
+    }
+}
+END_TEST
+
+START_TEST(half_values) {
+    static const uint16_t halves[] = {0x3c00, 0xc000, 0x0001, 0x7bff, 0x3555, 0x8400};
+    static const double values[] = {1, -2, 0x1p-24, 65504, 0x1.554p-2, -0x1p-14};
+    write_npy("x.npy", 1, DICT("<f2", "False", "(3, 2)"), halves, sizeof halves);
+    open_file("x.npy");
+    expect_values(3, 2, values);
+    static const uint16_t swapped[] = {0x003c, 0x00c0, 0x0100, 0xff7b, 0x5535, 0x0084};
+    write_npy("x.npy", 1, DICT(">f2", "False", "(3, 2)"), swapped, sizeof swapped);
+    open_file("x.npy");
+    expect_values(3, 2, values);
+    static const uint16_t missing[] = {0x3c00, 0x7e00, 0x4000, 0x3c00};
+    write_npy("x.npy", 1, DICT("<f2", "False", "(2, 2)"), missing, sizeof missing);
+    params.missing = KM_MISSING_DROP;
+    open_file("x.npy");
+    ck_assert_int_eq(km_data_points(data), 1);
 }
 END_TEST
 
@@ -844,9 +1005,9 @@ START_TEST(csv_of_another_kind) {
     refuse_file("x.csv", KM_ERROR_DATA,
                 "x.csv is no text: it has zero bytes; name its format: npy, npz, f32 or f64");
     write_file("x.bin", "1,2\n\0\0", 6);
-    refuse_file(
-        "x.bin", KM_ERROR_DATA,
-        "x.bin: cannot tell what this holds; name the format: npy, npz, mtx, svmlight, csv, tsv, f32 or f64");
+    refuse_file("x.bin", KM_ERROR_DATA,
+                "x.bin: cannot tell what this holds; name the format: npy, npz, h5, mtx, svmlight, csv, tsv, "
+                "f32 or f64");
     params.type = KM_FLOAT32;
     write_text("x.csv", "1,1e300\n");
     refuse_file("x.csv", KM_ERROR_DATA,
@@ -1431,7 +1592,7 @@ START_TEST(no_file) {
     refuse_file("x.npy", KM_ERROR_DATA, "x.npy is no .npy file: its first bytes differ");
     params.format = "xls";
     refuse_file("x.npy", KM_ERROR_USAGE,
-                "the format must be npy, npz, mtx, svmlight, csv, tsv, f32 or f64, got \"xls\"");
+                "the format must be npy, npz, h5, mtx, svmlight, csv, tsv, f32 or f64, got \"xls\"");
 }
 END_TEST
 
@@ -1465,6 +1626,15 @@ int main(void) {
     tcase_add_test(tests, csv_spellings);
     tcase_add_test(tests, headers);
     tcase_add_test(tests, tsv_and_unknown_names);
+    if (km_built_with(KM_PART_LIBARCHIVE)) {
+        tcase_add_test(tests, packed_by_others);
+        tcase_add_test(tests, packed_and_damaged);
+    } else {
+        tcase_add_test(tests, packed_without_libarchive);
+    }
+    tcase_add_test(tests, km_built_with(KM_PART_HDF5) ? hdf5_datasets : hdf5_left_out);
+    tcase_add_test(tests, files_of_programs);
+    tcase_add_test(tests, half_values);
     tcase_add_test(tests, km_built_with(KM_PART_ZLIB) ? packed_text : packed_text_without_zlib);
     tcase_add_test(tests, csv_columns);
     tcase_add_loop_test(tests, csv_refused, 0, (int)(sizeof bad_csv / sizeof *bad_csv));

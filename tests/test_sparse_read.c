@@ -451,7 +451,7 @@ START_TEST(packed_text) {
     open_file("x.mtx.gz");
     expect_values(2, 3, six);
     run("head -c 25 x.svm.gz >cut.svm.gz");
-    refuse_file("cut.svm.gz", KM_ERROR_DATA, "cut.svm.gz is cut short: its compressed text does not end");
+    refuse_file("cut.svm.gz", KM_ERROR_DATA, "cut.svm.gz is cut short: what is packed in it does not end");
 }
 END_TEST
 
@@ -805,9 +805,7 @@ START_TEST(npz_of_other_kinds) {
     } kinds[] = {
         {"coo.npz", "x.npz holds a sparse matrix of the format \"coo\"; csr and csc are read: " SAVE},
         {"bsr.npz", "x.npz holds a sparse matrix of the format \"bsr\"; csr and csc are read: " SAVE},
-        {"dense.npz",
-         "x.npz holds no sparse matrix but points, labels; save one array by numpy.save(path, array), a "
-         "sparse matrix by scipy.sparse.save_npz(path, x.tocsr())"},
+        {"dense.npz", "x.npz holds several arrays; name one of them, x.npz:NAME: points, labels"},
         {"object.npz", "x.npz holds an object array (arr_0), which is no table of numbers; " SAVE},
         {"from0.svm", "x.npz is no .npz file: its first bytes are not those of a zip file"},
     };
@@ -887,8 +885,9 @@ END_TEST
 START_TEST(npz_without_libarchive) {
     refuse_file(known_file("csr.npz"), KM_ERROR_DATA,
                 KM_TEST_DATA
-                "/sparse/csr.npz is .npz, and this kmgen was built without libarchive; write it as text, "
-                "scipy.io.mmwrite(path, x), or build kmgen with meson's option -Dlibarchive=enabled");
+                "/sparse/csr.npz is .npz, and this kmgen was built without libarchive; save one array by "
+                "numpy.save(path, array), a sparse matrix by scipy.io.mmwrite(path, x), or build kmgen with "
+                "meson's option -Dlibarchive=enabled");
 }
 END_TEST
 

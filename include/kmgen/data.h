@@ -67,7 +67,8 @@ typedef enum km_header_mode {
 
 /// How a table is read.
 typedef struct km_data_params {
-    /// "npy", "npz", "mtx", "svmlight", "csv", "tsv", "f32", "f64". Default NULL: by the file's name, then content.
+    /// "npy", "npz", "h5", "mtx", "svmlight", "csv", "tsv", "f32", "f64". Default NULL: by the file's name, then its
+    /// content.
     const char *format;
     /// Columns of raw .f32/.f64 files, which need it, and of svmlight. Default 0: svmlight has as many as its largest
     /// index says.
@@ -111,11 +112,12 @@ typedef struct km_data_params {
 /// Sets every field to its default. The struct owns nothing.
 KM_API void km_data_params_init(km_data_params *params);
 
-/// The format that a file's name says ("npy", "csv", ...; ".gz" is looked behind), or NULL where it says none. Static
-/// text.
+/// The format that a file's name says ("npy", "csv", ...; ".gz" and the like are looked behind), or NULL where it says
+/// none. Static text.
 KM_API const char *km_data_format(const char *path);
 
-/// Opens `path` ("-": standard input, up to its end) as `params` says (NULL: the defaults). Text is parsed whole;
+/// Opens `path` ("-": standard input, up to its end; "FILE:PART": an array of .npz, a dataset of HDF5, a file of a zip
+/// archive) as `params` says (NULL: the defaults). Text is parsed whole;
 /// .npy and raw files are mapped, and must stay as they are until km_data_destroy: one that becomes shorter makes
 /// the call that reads it fail with KM_ERROR_IO. KM_ERROR_IO; KM_ERROR_USAGE for params that contradict each other
 /// or the file; KM_ERROR_DATA with "path: row R, column C (name): ...". Rows and columns count from 1; for text,

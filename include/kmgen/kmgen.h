@@ -122,7 +122,9 @@ KM_API const char *km_version(void);
     X(CAIRO, "cairo", "pictures", "-Dcairo=enabled and libcairo2-dev")                                       \
     X(OPENMP, "OpenMP", "several threads", "-Dopenmp=enabled and gcc, or clang and libomp-dev")              \
     X(ZLIB, "zlib", "tables packed by gzip", "-Dzlib=enabled and zlib1g-dev")                                \
-    X(LIBARCHIVE, "libarchive", "sparse tables of .npz", "-Dlibarchive=enabled and libarchive-dev")
+    X(LIBARCHIVE, "libarchive", "tables packed by xz, zstd, bzip2 or zip; .npz",                             \
+      "-Dlibarchive=enabled and libarchive-dev")                                                             \
+    X(HDF5, "HDF5", "tables in HDF5 files", "-Dhdf5=enabled and libhdf5-dev")
 
 /// One part, KM_PART_CAIRO and so on: a row of KM_PARTS.
 typedef enum km_part {

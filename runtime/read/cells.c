@@ -151,16 +151,14 @@ km_status km_blocks_open(km_blocks *blocks, km_input *input, int64_t wanted, km_
     *blocks = (km_blocks){.input = input, .block_bytes = BLOCK_BYTES};
     blocks->capacity = km_min(wanted, KM_BATCH_MAX / 2) * BLOCK_BYTES + BLOCK_BYTES;
     // A regular file says how much it can be; one byte more for a newline at the end of a text that lacks it.
-    if (input->is_regular && !km_input_is_packed(input))
-        blocks->capacity = km_min(blocks->capacity, km_max(input->size, 4096));
+    if (input->is_regular) blocks->capacity = km_min(blocks->capacity, km_max(input->size, 4096));
     KM_TRY(km_host_check("reading text", blocks->capacity, err));
     blocks->buffer = malloc((size_t)blocks->capacity + 1);
     if (!blocks->buffer) return km_fail_memory(err, "reading text", blocks->capacity);
-    return km_unpacker_create(&blocks->unpacker, input, err);
+    return KM_OK;
 }
 
 void km_blocks_close(km_blocks *blocks) {
-    km_unpacker_destroy(&blocks->unpacker);
     free(blocks->buffer);
     *blocks = (km_blocks){0};
 }
@@ -170,7 +168,7 @@ km_status km_blocks_fill(km_blocks *blocks, int64_t size, km_error *err) {
     size = km_min(size, blocks->capacity);
     if (blocks->is_last || blocks->size >= size) return KM_OK;
     int64_t got, wanted = size - blocks->size;
-    KM_TRY(km_unpacker_read(&got, blocks->buffer + blocks->size, wanted, blocks->unpacker, err));
+    KM_TRY(km_input_fill(&got, blocks->buffer + blocks->size, wanted, blocks->input, err));
     blocks->size += got;
     blocks->is_last = got < wanted;
     blocks->buffer[blocks->size] = '\n';

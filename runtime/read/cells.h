@@ -43,7 +43,6 @@ const unsigned char *km_cells_cut(const unsigned char *begin, const unsigned cha
 // A text, unpacked, in batches of blocks of whole records.
 typedef struct km_blocks {
     km_input *input;
-    struct km_unpacker *unpacker;
     unsigned char *buffer;
     int64_t capacity, size; // of the buffer; bytes in it
     int64_t taken;          // bytes at its front that the last batch had

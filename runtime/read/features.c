@@ -311,9 +311,8 @@ km_status km_tsv_open(km_table *table, km_input *input, const km_data_params *pa
     return text_open(table, input, params, '\t', err);
 }
 
-// Text has no control characters, packed text the mark of its packer.
+// Text has no control characters.
 int km_text_sniff(const km_input *input) {
-    if (km_input_is_packed(input)) return 1;
     for (int64_t i = 0; i < input->head_size; i++) {
         unsigned char byte = input->head[i];
         if (byte == 127 || (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t')) return 0;

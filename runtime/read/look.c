@@ -209,7 +209,7 @@ km_status km_columns_read(km_columns **out, const char *path, const km_data_para
     km_table table = {0};
     *out = NULL;
     KM_TRY(km_input_open(&input, path, err));
-    own.format = km_input_format(path, &input, &own, err);
+    own.format = km_input_format(&input, &own, err);
     km_status status = own.format ? KM_OK : KM_ERROR_DATA;
     if (own.format && (strcmp(own.format, "csv") == 0 || strcmp(own.format, "tsv") == 0)) {
         status = look_at_text(out, &input, &own, own.format[0] == 't' ? '\t' : 0, err);

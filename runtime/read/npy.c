@@ -157,11 +157,11 @@ km_status km_npy_set_element(km_table *table, const km_npy_header *h, const char
                        "scipy.sparse.save_npz(path, x.tocsr())",
                        file);
     char got[KM_QUOTED_SIZE];
-    return km_fail(
-        err, KM_ERROR_DATA,
-        "%s: values of dtype %s are not read; save float32, float64, bool or integers of 8 to 64 bits, e.g. "
-        "with astype('float32')",
-        file, km_quoted(got, h->dtype));
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: values of dtype %s are not read; save float16, float32, float64, bool or integers of "
+                   "8 to 64 bits, e.g. "
+                   "with astype('float32')",
+                   file, km_quoted(got, h->dtype));
 }
 
 static km_status set_shape(km_table *table, const header *h, int64_t bytes, const char *file, km_error *err) {
@@ -221,9 +221,6 @@ km_status km_npy_open(km_table *table, km_input *input, const km_data_params *pa
     const char *file = input->name;
     const unsigned char *bytes;
     int64_t size;
-    if (km_input_is_gzip(input))
-        return km_fail(err, KM_ERROR_DATA, "%s is compressed, which only text may be; unpack it with gunzip",
-                       file);
     if (!km_npy_sniff(input))
         return km_fail(err, KM_ERROR_DATA, "%s is no .npy file: its first bytes differ", file);
     KM_TRY(km_input_whole(&bytes, &size, table, input, err));

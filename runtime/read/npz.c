@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// SciPy's .npz of a sparse matrix (scipy.sparse.save_npz): a zip file, read by libarchive, of .npy arrays: format,
-// shape, indptr, indices and data. CSR is taken as it is, CSC is turned.
+// .npz: a zip file, read by libarchive, of .npy arrays. Those of SciPy's sparse matrices (scipy.sparse.save_npz) are
+// format, shape, indptr, indices and data: CSR is taken as it is, CSC is turned. Of others, a file has to hold one
+// array alone, or `FILE:ARRAY` names it, which km_input_open unpacks.
 #include "../../base/size.h"
 #include "../memory.h"
 #include "npy.h"
@@ -27,7 +28,8 @@ typedef struct npz {
     km_rows rows; // its indices and values
     int64_t indices_count, values_count;
     int has_shape, has_objects;
-    char others[OTHERS_SIZE]; // names of other arrays
+    int64_t others_count;     // arrays that no sparse matrix has ...
+    char others[OTHERS_SIZE]; // ... and their names
 } npz;
 
 // One array of the zip file while it is read.
@@ -235,6 +237,7 @@ static void note_other(npz *z, const char *name) {
     stream s;
     size_t used = strlen(z->others);
     int size = (int)strcspn(name, ".");
+    z->others_count++;
     snprintf(z->others + used, sizeof z->others - used, "%s%.*s", used ? ", " : "", size < 40 ? size : 40,
              name);
     km_error *err = z->err;
@@ -275,11 +278,10 @@ static km_status check_arrays(npz *z) {
                        "%s holds an object array (%s), which is no table of numbers; %s", z->file, z->others,
                        way_out);
     if (!z->format[0])
-        return km_fail(
-            z->err, KM_ERROR_DATA,
-            "%s holds no sparse matrix but %s; save one array by numpy.save(path, array), a sparse matrix "
-            "by scipy.sparse.save_npz(path, x.tocsr())",
-            z->file, z->others[0] ? z->others : "nothing");
+        return km_fail(z->err, KM_ERROR_DATA,
+                       z->others_count ? "%s holds several arrays; name one of them, %s:NAME: %s"
+                                       : "%s holds no array",
+                       z->file, z->file, z->others);
     if (!z->starts || !z->has_shape || !z->rows.indices != !z->rows.values)
         return damaged(z, "indptr, indices, data or shape is missing");
     if (z->indices_count != z->values_count) return damaged(z, "it has not as many indices as values");
@@ -354,6 +356,13 @@ km_status km_npz_open(km_table *table, km_input *input, const km_data_params *pa
     if (!z.chunk) return km_fail_memory(err, "unpacking a zip file", CHUNK_BYTES);
     KM_TRY_GOTO(km_input_whole(&bytes, &size, &packed, input, err));
     KM_TRY_GOTO(read_archive(&z, bytes, size));
+    if (!z.format[0] && z.others_count == 1 && !z.has_objects) {
+        km_input array;
+        KM_TRY_GOTO(km_input_open_zip(&array, input->name, bytes, size, err));
+        status = km_npy_open(table, &array, params, err);
+        km_input_close(&array);
+        goto done;
+    }
     KM_TRY_GOTO(make_rows(&z));
     table->first_line = 1;
     KM_TRY_GOTO(km_rows_finish(table, &z.rows, z.shape[1], params, err));

@@ -297,7 +297,7 @@ static km_status report(const km_parse *p) {
     const km_data_params *params = p->params;
     if (!params->progress) return KM_OK;
     const km_input *input = p->blocks.input;
-    km_progress progress = {"parse", input->taken, input->is_regular ? input->size : 0, p->table->rows,
+    km_progress progress = {"parse", input->taken, input->size, p->table->rows,
                             (km_now_ms() - p->begin_ms) / 1e3};
     if (params->progress(params->progress_user, &progress))
         return km_fail(p->err, KM_ERROR_INTERRUPTED, "stopped while %s was read", p->file);

@@ -12,9 +12,6 @@ static km_status raw_open(km_table *table, km_element element, km_input *input, 
         return km_fail(err, KM_ERROR_USAGE,
                        "%s: a raw file needs the number of its columns: --features 1..%d, got %" PRId64,
                        input->name, KM_FEATURES_DENSE_MAX, d);
-    if (km_input_is_gzip(input))
-        return km_fail(err, KM_ERROR_DATA, "%s is compressed, which only text may be; unpack it with gunzip",
-                       input->name);
     KM_TRY(km_input_whole(&table->base, &size, table, input, err));
     if (size % row_bytes)
         return km_fail(err, KM_ERROR_DATA,

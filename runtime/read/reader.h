@@ -6,8 +6,14 @@
 #include "../csr.h"
 #include <kmgen/data.h>
 
+// A float16, which C11 has no type for.
+typedef struct km_half {
+    uint16_t bits;
+} km_half;
+
 // X(NAME, C type, letter and size of a .npy dtype)
 #define KM_ELEMENTS(X)                                                                                       \
+    X(F2, km_half, "f2")                                                                                     \
     X(F4, float, "f4")                                                                                       \
     X(F8, double, "f8")                                                                                      \
     X(I1, int8_t, "i1")                                                                                      \
@@ -75,35 +81,47 @@ const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int6
 // Copies rows first .. first + count - 1 as `type` in C order.
 void km_table_read(void *out, const km_table *table, int64_t first, int64_t count, km_type type);
 
-// An opened file, pipe or standard input, whose first bytes were read.
+// An opened file, pipe or standard input, whose first bytes were read. Readers see what is packed in it.
 typedef struct km_input {
     const char *name; // for messages
     int fd;
-    int is_regular;       // can be mapped
-    int64_t offset, size; // regular: where it stood when opened, and its bytes from there
+    int is_regular; // can be mapped
+    int64_t offset,
+        size; // where it stood when opened, and its bytes from there, packed ones too; 0: not known
     unsigned char head[4096];
     int64_t head_size;
     int64_t head_taken; // bytes of the head that were read again from a pipe
-    int64_t taken;      // bytes that were read, the head among them
+    int64_t taken;      // bytes of the file that were read, the head among them
     int64_t line;       // of the first byte, where the input is a part of a text; 0 means 1
+    char *file;         // where a path is FILE:PART, the file ...
+    const char *part; // ... and the part, which the reader has to find; NULL: none is named, or it was found
+    struct km_unpacker *unpacker; // NULL: bytes are those of the file
+    const unsigned char *memory;  // `size` bytes in the place of a file; NULL: there is one
 } km_input;
 
 km_status km_input_open(km_input *input, const char *path, km_error *err);
 void km_input_close(km_input *input);
-// Up to `size` next bytes; 0 at the end. The head comes again first.
+// What is in the only file of a zip file that lies in memory.
+km_status km_input_open_zip(km_input *input, const char *name, const unsigned char *bytes, int64_t size,
+                            km_error *err);
+// Some of the next bytes, at most `size`; 0 at the end. The head comes again first.
 km_status km_input_read(int64_t *got, void *out, int64_t size, km_input *input, km_error *err);
+// `size` bytes; fewer only at the end.
+km_status km_input_fill(int64_t *got, void *out, int64_t size, km_input *input, km_error *err);
 // Everything, mapped when it can be: `table` owns it (memory, mapped_bytes).
 km_status km_input_whole(const unsigned char **bytes, int64_t *size, km_table *table, km_input *input,
                          km_error *err);
-int km_input_is_gzip(const km_input *input);
-// Whether text of these first bytes is unpacked.
-int km_input_is_packed(const km_input *input);
+// The name that tells the format: of the file, or of the entry of an archive.
+const char *km_input_file(const km_input *input);
+// A zip file that is not unpacked: of arrays (.npz), or of a program's document.
+int km_zip_is_left(const km_input *input);
 
 typedef struct km_reader {
     const char *name;
     const char *extensions[3];
     int (*sniff)(const km_input *input); // whether the first bytes are of this format; NULL: they do not say
     km_status (*open)(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+    int has_parts; // FILE:PART names one
 } km_reader;
 
 // The table of readers; ends with a NULL name.
@@ -112,8 +130,7 @@ extern const km_reader km_readers[];
 // Opens with params->format, else by the file's extension, else by content.
 km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err);
 // The name of that format, static text; NULL: there is none, or params->format names none.
-const char *km_input_format(const char *path, const km_input *input, const km_data_params *params,
-                            km_error *err);
+const char *km_input_format(const km_input *input, const km_data_params *params, km_error *err);
 // Reads an input that was opened before, and stays the caller's, by params->format.
 km_status km_table_read_input(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 
@@ -128,6 +145,8 @@ km_status km_text_check(const unsigned char *head, int64_t size, const char *fil
 char km_text_separator(const unsigned char *head, int64_t size);
 int km_npz_sniff(const km_input *input);
 km_status km_npz_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+int km_h5_sniff(const km_input *input);
+km_status km_h5_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 int km_svmlight_sniff(const km_input *input);
 km_status km_svmlight_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 int km_mtx_sniff(const km_input *input);
@@ -142,14 +161,9 @@ int km_number_parse(double *value, const char *text, int64_t size);
 // that no number holds must follow.
 const char *km_number_take(double *value, const char *text);
 
-// Text on its way from an input, unpacked when the input is gzip.
-typedef struct km_unpacker km_unpacker;
-
-km_status km_unpacker_create(km_unpacker **out, km_input *input, km_error *err);
-void km_unpacker_destroy(km_unpacker **unpacker);
-// Reads up to `size` bytes into `out`; *got < size only at the end.
-km_status km_unpacker_read(int64_t *got, unsigned char *out, int64_t size, km_unpacker *unpacker,
-                           km_error *err);
+// Refuses a file of a program whose tables are not read, by its name or first bytes: the sentence has the command that
+// converts it. KM_OK: it is none of those known.
+km_status km_foreign_refuse(const km_input *input, km_error *err);
 
 // Writes the columns `kept` as a `--columns`; "" where there are none, or too many to be of use. `names` may be NULL.
 enum { KM_ADVICE_SIZE = 320 };

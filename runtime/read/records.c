@@ -9,7 +9,7 @@
 enum { READ_BYTES = 1 << 20 };
 
 struct km_records {
-    km_unpacker *unpacker;
+    km_input *input;
     const char *file;
     char separator;
     int has_mark, is_at_end;
@@ -39,7 +39,7 @@ static km_status reserve(km_records *r, int64_t bytes, km_error *err) {
 static km_status read_more(km_records *r, km_error *err) {
     int64_t got;
     KM_TRY(reserve(r, READ_BYTES, err));
-    KM_TRY(km_unpacker_read(&got, (unsigned char *)r->buffer + r->size, READ_BYTES, r->unpacker, err));
+    KM_TRY(km_input_fill(&got, r->buffer + r->size, READ_BYTES, r->input, err));
     r->size += got;
     r->is_at_end = got < READ_BYTES;
     return KM_OK;
@@ -49,9 +49,9 @@ km_status km_records_create(km_records **out, km_input *input, char separator, k
     km_records *r = *out = calloc(1, sizeof *r);
     if (!r) return km_fail_memory(err, "records of text", sizeof *r);
     r->file = input->name;
+    r->input = input;
     r->line = 1;
     km_status status;
-    KM_TRY_GOTO(km_unpacker_create(&r->unpacker, input, err));
     KM_TRY_GOTO(read_more(r, err));
     KM_TRY_GOTO(km_text_check((unsigned char *)r->buffer, r->size, input->name, err));
     r->has_mark = r->size >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0;
@@ -66,7 +66,6 @@ done:
 void km_records_destroy(km_records **records) {
     km_records *r = *records;
     if (!r) return;
-    km_unpacker_destroy(&r->unpacker);
     free(r->buffer);
     free(r->batch);
     free(r);

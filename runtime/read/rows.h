@@ -11,7 +11,7 @@
 // A window of a text. Every word that begins before `limit` ends there too, and a blank or newline follows it.
 typedef struct km_words {
     const char *file;
-    km_unpacker *unpacker;
+    km_input *input;
     unsigned char *buffer, *at, *limit, *end; // the next byte; behind the last blank; behind the last byte
     int64_t line;                             // of `at`, from 1: whoever passes a newline counts it
     unsigned char comment;                    // a word that begins so may have any length

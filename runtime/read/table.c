@@ -4,6 +4,7 @@
 #include "reader.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ int64_t km_element_size(km_element element) {
 }
 
 int km_element_has_nan(km_element element) {
-    return element == KM_ELEMENT_F4 || element == KM_ELEMENT_F8;
+    return element == KM_ELEMENT_F2 || element == KM_ELEMENT_F4 || element == KM_ELEMENT_F8;
 }
 
 void km_table_clear(km_table *table) {
@@ -81,6 +82,17 @@ const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int6
     return km_place_write(text, km_table_line(table, row), number, name);
 }
 
+// The float16 at `half`, which floats hold exactly.
+static inline float half_value(const void *half) {
+    uint16_t bits;
+    memcpy(&bits, half, sizeof bits);
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float value = exponent == 31 ? (fraction ? NAN : INFINITY)
+                  : exponent     ? ldexpf((float)(fraction + 1024), exponent - 25)
+                                 : ldexpf((float)fraction, -24);
+    return bits & 0x8000 ? -value : value;
+}
+
 // Values of one element type ---------------------------------------------------------------------------------
 
 // A rectangle: `outer` times `inner` values; steps of the input in bytes, of the output in values.
@@ -105,7 +117,9 @@ typedef struct rectangle {
                 } else {                                                                                     \
                     memcpy(&value, from + b * r->in_inner, sizeof value);                                    \
                 }                                                                                            \
-                to[b * r->out_inner] = (out_type)value;                                                      \
+                to[b * r->out_inner] = (out_type) _Generic((value), km_half                                  \
+                                                           : half_value(&value), default                     \
+                                                           : (value));                                       \
             }                                                                                                \
         }                                                                                                    \
     }

@@ -1,84 +1,96 @@
 // SPDX-License-Identifier: MIT
-// Text that may be packed by gzip, which its first bytes tell.
+// The table of packings.
+#include "unpack.h"
 #include "../../base/error.h"
-#include "reader.h"
 
 #include <stdlib.h>
-#include <zlib.h>
+#include <string.h>
+#include <strings.h>
 
-enum { PACKED_BYTES = 1 << 16 };
+#if KM_WITH_ZLIB
+#define BY_ZLIB &km_by_zlib, "zlib"
+#else
+#define BY_ZLIB NULL, "zlib"
+#endif
+#if KM_WITH_LIBARCHIVE
+#define BY_LIBARCHIVE &km_by_libarchive, "libarchive"
+#else
+#define BY_LIBARCHIVE NULL, "libarchive"
+#endif
+
+static const km_packing packings[] = {
+    {"gzip", ".gz", "gunzip", "\x1f\x8b\x08", 3, 0, BY_ZLIB},
+    {"xz", ".xz", "unxz", "\xfd\x37zXZ\0", 6, 0, BY_LIBARCHIVE},
+    {"zstd", ".zst", "unzstd", "\x28\xb5\x2f\xfd", 4, 0, BY_LIBARCHIVE},
+    {"bzip2", ".bz2", "bunzip2", "BZh", 3, 0, BY_LIBARCHIVE},
+    {"zip", ".zip", "unzip", "PK\3\4", 4, 1, BY_LIBARCHIVE},
+};
+enum { PACKINGS = sizeof packings / sizeof *packings };
 
 struct km_unpacker {
-    km_input *input;
-    int is_gzip, is_open; // is_open: inside a gzip stream
-    z_stream z;
-    unsigned char packed[PACKED_BYTES];
+    const km_packing *packing;
+    km_input source;
+    void *state;
 };
 
-km_status km_unpacker_create(km_unpacker **out, km_input *input, km_error *err) {
-    km_unpacker *u = calloc(1, sizeof *u);
-    *out = u;
-    if (!u) return km_fail_memory(err, "reading text", sizeof *u);
-    u->input = input;
-    u->is_gzip = km_input_is_gzip(input);
-    enum { GZIP_WINDOW = 15 + 16 };
-    if (u->is_gzip && inflateInit2(&u->z, GZIP_WINDOW) != Z_OK) {
-        u->is_gzip = 0;
-        km_unpacker_destroy(out);
-        return km_fail_memory(err, "unpacking text", 1 << 15);
+// Text may begin with the letters of bzip2: behind them are the block size and the digits of pi.
+static int is_magic(const km_input *input, const km_packing *packing) {
+    if (input->head_size < packing->magic_size) return 0;
+    if (memcmp(input->head, packing->magic, (size_t)packing->magic_size) != 0) return 0;
+    return packing->magic[0] != 'B' || (input->head_size > 4 && (input->head[4] & 0x80)) ||
+           (input->head_size > 9 && memcmp(input->head + 4, "1AY&SY", 6) == 0) ||
+           (input->head_size > 9 && memcmp(input->head + 4, "\x17rE8P\x90", 6) == 0);
+}
+
+const km_packing *km_packing_of(const km_input *input) {
+    for (int i = 0; i < PACKINGS; i++)
+        if (is_magic(input, &packings[i])) return &packings[i];
+    return NULL;
+}
+
+size_t km_packing_strip(const char *path, size_t size) {
+    for (int i = 0; i < PACKINGS; i++) {
+        size_t end = strlen(packings[i].extension);
+        if (size > end && strncasecmp(path + size - end, packings[i].extension, end) == 0) return size - end;
     }
-    return KM_OK;
+    return size;
+}
+
+km_status km_unpacker_create(km_unpacker **out, const km_input *source, const km_packing *packing,
+                             const char *part, km_error *err) {
+    *out = NULL;
+    if (!packing->library)
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s is packed by %s, and this kmgen was built without %s; unpack it with %s, or "
+                       "build kmgen with meson's option -D%s=enabled",
+                       source->name, packing->name, packing->lacks, packing->tool, packing->lacks);
+    km_unpacker *u = calloc(1, sizeof *u);
+    if (!u) return km_fail_memory(err, "unpacking", sizeof *u);
+    u->packing = packing;
+    u->source = *source;
+    km_status status = packing->library->open(&u->state, &u->source, packing, part, err);
+    if (status == KM_OK)
+        *out = u;
+    else
+        free(u);
+    return status;
 }
 
 void km_unpacker_destroy(km_unpacker **unpacker) {
     if (!*unpacker) return;
-    if ((*unpacker)->is_gzip) inflateEnd(&(*unpacker)->z);
+    (*unpacker)->packing->library->close((*unpacker)->state);
     free(*unpacker);
     *unpacker = NULL;
 }
 
-// Unpacks into z.next_out, which has room. *ended: nothing more will come.
-static km_status inflate_some(int *ended, km_unpacker *u, km_error *err) {
-    const char *name = u->input->name;
-    *ended = 0;
-    if (u->z.avail_in == 0) {
-        int64_t got;
-        KM_TRY(km_input_read(&got, u->packed, PACKED_BYTES, u->input, err));
-        u->z.next_in = u->packed;
-        u->z.avail_in = (uInt)got;
-        *ended = got == 0;
-        if (*ended && u->is_open)
-            return km_fail(err, KM_ERROR_DATA, "%s is cut short: its compressed text does not end", name);
-        if (*ended) return KM_OK;
-    }
-    u->is_open = 1;
-    int result = inflate(&u->z, Z_NO_FLUSH);
-    if (result == Z_MEM_ERROR) return km_fail_memory(err, "unpacking text", 1 << 15);
-    if (result == Z_STREAM_END) { // another stream may follow
-        u->is_open = 0;
-        inflateReset(&u->z);
-    } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        return km_fail(err, KM_ERROR_DATA, "%s is damaged: its compressed text cannot be unpacked (%s)", name,
-                       u->z.msg ? u->z.msg : "unknown reason");
-    }
-    return KM_OK;
+km_status km_unpacker_read(int64_t *got, void *out, int64_t size, km_unpacker *u, km_error *err) {
+    return u->packing->library->read(got, out, size, u->state, err);
 }
 
-km_status km_unpacker_read(int64_t *got, unsigned char *out, int64_t size, km_unpacker *u, km_error *err) {
-    *got = 0;
-    for (int ended = 0; *got < size && !ended;) {
-        int64_t more = 0;
-        if (u->is_gzip) {
-            int64_t room = size - *got < 1 << 30 ? size - *got : 1 << 30;
-            u->z.next_out = out + *got;
-            u->z.avail_out = (uInt)room;
-            KM_TRY(inflate_some(&ended, u, err));
-            more = room - (int64_t)u->z.avail_out;
-        } else {
-            KM_TRY(km_input_read(&more, out + *got, size - *got, u->input, err));
-            ended = more == 0;
-        }
-        *got += more;
-    }
-    return KM_OK;
+const char *km_unpacker_entry(const km_unpacker *u) {
+    return u->packing->library->entry ? u->packing->library->entry(u->state) : NULL;
+}
+
+int64_t km_unpacker_taken(const km_unpacker *u) {
+    return u->source.taken;
 }

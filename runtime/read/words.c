@@ -8,11 +8,10 @@
 enum { WINDOW_BYTES = 1 << 18 };
 
 km_status km_words_open(km_words *words, km_input *input, char comment, km_error *err) {
-    *words = (km_words){.file = input->name, .comment = (unsigned char)comment, .line = 1};
+    *words = (km_words){.file = input->name, .input = input, .comment = (unsigned char)comment, .line = 1};
     words->buffer = malloc(WINDOW_BYTES + 1); // one more for a newline at the end of a text that lacks it
     if (!words->buffer) return km_fail_memory(err, "reading text", WINDOW_BYTES);
     words->at = words->limit = words->end = words->buffer;
-    KM_TRY(km_unpacker_create(&words->unpacker, input, err));
     KM_TRY(km_words_fill(words, err));
     KM_TRY(km_text_check(words->buffer, words->end - words->buffer, input->name, err));
     int has_mark = words->end - words->buffer >= 3 && memcmp(words->buffer, "\xef\xbb\xbf", 3) == 0;
@@ -21,7 +20,6 @@ km_status km_words_open(km_words *words, km_input *input, char comment, km_error
 }
 
 void km_words_close(km_words *words) {
-    km_unpacker_destroy(&words->unpacker);
     free(words->buffer);
     *words = (km_words){0};
 }
@@ -34,7 +32,7 @@ static int ends_word(unsigned char c) {
 static km_status read_on(km_words *words, km_error *err) {
     int64_t kept = words->end - words->at, got;
     memmove(words->buffer, words->at, (size_t)kept);
-    KM_TRY(km_unpacker_read(&got, words->buffer + kept, WINDOW_BYTES - kept, words->unpacker, err));
+    KM_TRY(km_input_fill(&got, words->buffer + kept, WINDOW_BYTES - kept, words->input, err));
     words->at = words->buffer;
     words->end = words->buffer + kept + got;
     words->is_last = got < WINDOW_BYTES - kept;

@@ -40,7 +40,7 @@ static void read_all(const km_data *data) {
     must(n >= 1 && d >= 1 && km_data_rows(data) >= n, "points without a shape");
     if (km_data_csr(data)) read_sparse(data, km_data_csr(data));
     if (km_data_csr(data) && (d > FUZZ_SIZE_MAX || n > FUZZ_SIZE_MAX || n * d > FUZZ_SIZE_MAX)) return;
-    must(n * d <= FUZZ_SIZE_MAX, "more values than bytes");
+    if (n * d > FUZZ_SIZE_MAX) return; // a byte that is packed may be many of them
     for (int type = KM_FLOAT32; type <= KM_FLOAT64; type++) {
         size_t size = type == KM_FLOAT64 ? 8 : 4, row_size = size * (size_t)d;
         unsigned char *all = malloc((size_t)n * row_size), *row = malloc(row_size);
