@@ -103,6 +103,13 @@ static int64_t csr_bytes(const km_plan *plan) {
            (chunks * CHUNK_POINTS - plan->points) * 4;
 }
 
+// The means of the labels, and labels by them and by the centroids (runtime/criteria/means.c).
+static int64_t means_bytes(const km_plan *plan, int64_t n) {
+    enum { ROWS_MAX = 1 << 14, NUMBERS_MAX = 1 << 20, LABEL_BYTES = 4 };
+    int64_t d = plan->spec.features, rows = km_max(1, km_min(ROWS_MAX, NUMBERS_MAX / d));
+    return 2 * n * LABEL_BYTES + (rows + k_max_of(plan)) * (d + 5) * 8 + plan->clusters_sum * (d + 3) * 8;
+}
+
 static void of_cuda(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type);
     int64_t units = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS, workspace = pass_bytes(plan, n);
@@ -119,7 +126,8 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->spare = CUDA_SPARE;
     memory->total = memory->points + memory->spare +
                     km_max(memory->arriving, memory->slots + memory->pass + memory->steps);
-    memory->host = plan->label_sets * n * 4 + HOST_SPARE + km_refine_bytes(plan, n);
+    memory->host =
+        plan->label_sets * n * 4 + HOST_SPARE + km_max(km_refine_bytes(plan, n), means_bytes(plan, n));
     if (is_csr) memory->host += csr_bytes(plan) + csr_loading_bytes(plan); // the host packs them
     memory->chains = km_max(1, km_min(plan->spec.n_init, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
 }
@@ -394,7 +402,7 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
     memory->pass = kept_bytes(plan);
     int64_t sorting = plan->algorithm == KM_ALGORITHM_TILES ? km_cpu_sorting_bytes(plan, n) : 0;
     int64_t last = km_max(finishing_bytes(plan), deciding_bytes(plan));
-    int64_t finishing = pages(plan->label_sets * n * 4) + last;
+    int64_t finishing = pages(plan->label_sets * n * 4) + last + pages(means_bytes(plan, n));
     memory->steps = km_max(sorting, km_max(finishing, refining_bytes(plan)));
     // Picks, the first centroids, costs, and the centroids of the best as they are kept, finished and returned.
     int64_t first = restarts * k_max_of(plan) * d * 8;

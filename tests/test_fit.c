@@ -13,6 +13,7 @@
 #include "../templates/both.h"
 #include <kmgen/model.h>
 #include <kmgen/module.h>
+#include <kmgen/score.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -465,6 +466,86 @@ static const char *small_path(const char *name) {
     if (access(path, R_OK) != 0) snprintf(path, sizeof path, "tests/data/%s", name);
     return path;
 }
+
+// Runs that end before their centroids are the means of their points: criteria are those of the labels all the same,
+// as km_score_labels computes them; of dense points, CSR and weights.
+START_TEST(criteria_are_those_of_the_labels) {
+    static const km_criterion compared[] = {KM_CRITERION_calinski_harabasz, KM_CRITERION_davies_bouldin,
+                                            KM_CRITERION_silhouette, KM_CRITERION_xie_beni};
+    km_type type = type_of(_i % 2);
+    if (design && _i / 2 == 2) return; // of dense points
+    ref_data points = ref_blobs(701, 3, 4, 3.0, 9, type);
+    if (_i / 2 == 1) {
+        points.w = calloc((size_t)points.n, sizeof *points.w);
+        for (int64_t i = 0; i < points.n; i++) points.w[i] = (double)(i % 4);
+    }
+    job j = job_open(points, "2,3,5,30");
+    if (_i / 2 == 2) j.spec.layout = KM_LAYOUT_CSR;
+    j.spec.n_init = 1;
+    j.params.refine = 0;
+    j.params.max_iter = 1;
+    j.params.criteria = (uint64_t)1 << KM_CRITERION_silhouette;
+    km_result *result = fit(&j);
+    int64_t *labels = calloc((size_t)points.n, sizeof *labels);
+    for (int64_t m = 0; m < result->models_count; m++) {
+        km_label_scores *scores;
+        km_error err = {{0}};
+        for (int64_t i = 0; i < points.n; i++) labels[i] = result->models[m].labels[i];
+        must(km_score_labels(&scores, j.data, labels, points.n, NULL, &err), &err, "km_score_labels");
+        ck_assert(!result->models[m].at_rest && scores->inertia < result->models[m].inertia * (1 - 1e-9));
+        for (size_t c = 0; c < sizeof compared / sizeof *compared; c++) {
+            double expected = scores->scores[compared[c]];
+            REF_NEAR(result->models[m].scores[compared[c]] / expected, 1, type == KM_FLOAT32 ? 1e-6 : 1e-12);
+        }
+        km_label_scores_destroy(&scores);
+    }
+    free(labels);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// KMeans(4, init=x[:4], max_iter=, tol=, algorithm='lloyd') of scikit-learn 1.9 on faithful: n_iter_, inertia_ and the
+// scores of labels_ by calinski_harabasz_score, davies_bouldin_score and silhouette_score(metric='sqeuclidean').
+START_TEST(stopped_early_as_scikit_learn) {
+    static const struct {
+        int64_t max_iter;
+        double tol;
+        int64_t n_iter;
+        double inertia, calinski_harabasz, davies_bouldin, silhouette;
+    } runs[] = {
+        {1, 1e-4, 1, 3529.3073852663792, 1235.5888870652266, .5743643626087915, .6483415742862282},
+        {3, 1e-4, 3, 3034.499476475937, 1423.7693037295394, .5749372646807077, .7118656575816377},
+        {300, .05, 2, 3224.418049978979, 1356.589444985732, .5752668308133928, .689318246386291},
+    };
+    static const double rows[] = {3.6, 79, 1.8, 54, 3.333, 74, 2.283, 62};
+    km_error err = {{0}};
+    km_data *data = NULL;
+    km_result *result = NULL;
+    km_spec spec;
+    km_fit_params params;
+    spec_open(&spec, "4", KM_FLOAT64);
+    km_fit_params_init(&params);
+    params.cache_dir = cache;
+    params.compiler = strcmp(target, "cuda") ? quick_compiler() : NULL;
+    params.init = KM_INIT_GIVEN;
+    params.init_rows = rows;
+    params.init_count = 4;
+    params.max_iter = runs[_i].max_iter;
+    params.tol = runs[_i].tol;
+    params.criteria = (uint64_t)1 << KM_CRITERION_silhouette;
+    must(km_data_open(&data, small_path("faithful.csv"), NULL, &err), &err, "km_data_open");
+    must(km_fit(&result, &spec, data, &params, &err), &err, "km_fit");
+    ck_assert_int_eq(result->models[0].n_iter, runs[_i].n_iter);
+    REF_NEAR(result->models[0].inertia, runs[_i].inertia, 1e-11);
+    REF_NEAR(result->models[0].scores[KM_CRITERION_calinski_harabasz], runs[_i].calinski_harabasz, 1e-11);
+    REF_NEAR(result->models[0].scores[KM_CRITERION_davies_bouldin], runs[_i].davies_bouldin, 1e-11);
+    REF_NEAR(result->models[0].scores[KM_CRITERION_silhouette], runs[_i].silhouette, 1e-11);
+    km_result_destroy(&result);
+    km_data_destroy(&data);
+    km_spec_clear(&spec);
+}
+END_TEST
 
 START_TEST(iris_optima) {
     const double values[] = {152.347951760358, 78.851441426146,  57.2284732142857, 46.4461820512821,
@@ -1877,6 +1958,8 @@ static Suite *suite_of(void) {
     TCase *values = case_of(suite, "values");
     tcase_add_loop_test(values, silhouettes_of_a_fit, 0, 8);
     tcase_add_test(values, silhouettes_of_ties);
+    tcase_add_loop_test(values, criteria_are_those_of_the_labels, 0, 6);
+    tcase_add_loop_test(values, stopped_early_as_scikit_learn, 0, 3);
     tcase_add_loop_test(values, stability_of_restarts, 0, 2);
     tcase_add_loop_test(values, prediction_strength_of_clusters, 0, 2);
     tcase_add_loop_test(values, hand_weighted, 0, 2);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "means.h"
+#include "../../base/clock.h"
 #include "../../base/error.h"
+#include "../../base/log.h"
 #include "../../base/size.h"
+#include "../memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ROWS_AT_ONCE = 1 << 14 };
 
 void km_cluster_means_free(km_cluster_means **means) {
     free(*means);
@@ -54,52 +55,138 @@ static int is_other(const km_measuring *m, const km_finish_model *model, const d
     return 0;
 }
 
-// Adds w (x - c) of rows first .. first + count - 1 to the sums of their clusters.
-static km_status add_rows(double *sums, double *rows, int64_t *indices, const km_measuring *m,
-                          const km_finish_model *model, int64_t first, int64_t count, km_error *err) {
-    int64_t d = m->engine->d;
-    const double *weights = km_data_weights(m->data);
-    for (int64_t i = 0; i < count; i++) indices[i] = first + i;
-    KM_TRY(m->engine->backend->rows(m->engine, rows, indices, count, err));
-    for (int64_t i = 0; i < count; i++) {
-        const double *x = rows + i * d, weight = weights ? weights[first + i] : 1;
-        int64_t j = model->labels[first + i];
-        for (int64_t f = 0; f < d; f++) sums[j * d + f] += weight * (x[f] - model->centroids[j * d + f]);
-    }
+// Whether the clusters of model q must be taken from the points once more: they moved in the pass, or are other ones.
+static int is_moved(const km_measuring *m, const km_cluster_means *means, int64_t q, const double *weights) {
+    const km_finish_model *model = &m->finished[q];
+    return is_other(m, model, weights) ||
+           memcmp(means->means, model->centroids, (size_t)(model->k * m->engine->d) * sizeof(double)) != 0;
+}
+
+// What a model is looked at with again: labels by its centroids and by the means, and some rows of points.
+typedef struct relabelling {
+    int32_t *labels, *nearest; // n each
+    double *rows;              // rows_count x d
+    int64_t *indices;          // rows_count
+    int64_t rows_count;
+    double *numbers; // k x (d + 4), of the largest k
+    int64_t *counts; // k
+} relabelling;
+
+static void relabelling_free(relabelling *r) {
+    free(r->labels);
+    free(r->rows);
+    free(r->indices);
+    free(r->numbers);
+    free(r->counts);
+}
+
+static km_status relabelling_alloc(relabelling *r, const km_measuring *m, km_error *err) {
+    enum { ROWS_MAX = 1 << 14, NUMBERS_MAX = 1 << 20 };
+    int64_t n = m->engine->n, d = m->engine->d, k = m->spec->clusters[m->spec->clusters_count - 1];
+    r->rows_count = km_max(1, km_min(ROWS_MAX, NUMBERS_MAX / d));
+    int64_t bytes = 2 * n * (int64_t)sizeof(int32_t) + (r->rows_count + k) * (d + 5) * 8;
+    KM_TRY(km_host_check("the labels of the clusters' means", bytes, err));
+    r->labels = malloc((size_t)(2 * n) * sizeof *r->labels);
+    r->rows = malloc((size_t)(r->rows_count * d) * sizeof *r->rows);
+    r->indices = malloc((size_t)r->rows_count * sizeof *r->indices);
+    r->numbers = malloc((size_t)(k * (d + 4)) * sizeof *r->numbers);
+    r->counts = malloc((size_t)k * sizeof *r->counts);
+    if (!r->labels || !r->rows || !r->indices || !r->numbers || !r->counts)
+        return km_fail_memory(err, "the labels of the clusters' means", bytes);
+    r->nearest = r->labels + n;
     return KM_OK;
 }
 
-// The means by the finishing pass's own labels: every point is fetched once.
-static km_status by_labels(const km_measuring *m, const km_finish_model *finished, double *means,
-                           km_error *err) {
-    int64_t n = m->engine->n, d = m->engine->d, k = finished->k;
-    km_finish_model model = *finished;
-    double *numbers = calloc((size_t)(4 * k + (ROWS_AT_ONCE + k) * d), sizeof *numbers);
-    int64_t *integers = calloc((size_t)(k + ROWS_AT_ONCE), sizeof *integers);
-    int32_t *labels = malloc((size_t)n * sizeof *labels);
-    km_status status = KM_OK;
-    if (!numbers || !integers || !labels) {
-        status = km_fail_memory(err, "the labels of the silhouette", n * (int64_t)sizeof *labels);
-        goto done;
+// The finishing pass with these centroids again, for labels; its sums are in r->numbers.
+static km_status label_again(km_finish_model *model, relabelling *r, const km_measuring *m,
+                             const double *centroids, int64_t k, int32_t *labels, km_error *err) {
+    double *numbers = r->numbers;
+    *model = (km_finish_model){k,           centroids,       r->counts,       numbers,
+                               numbers + k, numbers + 2 * k, numbers + 3 * k, labels};
+    return m->engine->backend->finish(m->engine, model, 1, err);
+}
+
+// What is done with a row x of weight w whose number is `point`.
+typedef void row_user(relabelling *r, void *user, const double *x, double w, int64_t point);
+
+static km_status use_rows(relabelling *r, const km_measuring *m, int64_t count, row_user *use, void *user,
+                          km_error *err) {
+    const double *weights = km_data_weights(m->data);
+    KM_TRY(m->engine->backend->rows(m->engine, r->rows, r->indices, count, err));
+    for (int64_t i = 0; i < count; i++)
+        use(r, user, r->rows + i * m->engine->d, weights ? weights[r->indices[i]] : 1, r->indices[i]);
+    return KM_OK;
+}
+
+// All points, or those whose label is not that of the nearest mean.
+static km_status for_rows(relabelling *r, const km_measuring *m, int all, row_user *use, void *user,
+                          km_error *err) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < m->engine->n; i++) {
+        if (!all && r->labels[i] == r->nearest[i]) continue;
+        r->indices[count++] = i;
+        if (count < r->rows_count) continue;
+        KM_TRY(use_rows(r, m, count, use, user, err));
+        count = 0;
     }
-    double *sums = numbers + 4 * k, *rows = sums + k * d;
-    model = (km_finish_model){k,           finished->centroids, integers,        numbers,
-                              numbers + k, numbers + 2 * k,     numbers + 3 * k, labels};
-    KM_TRY_GOTO(m->engine->backend->finish(m->engine, &model, 1, err));
-    for (int64_t at = 0; at < n; at += ROWS_AT_ONCE)
-        KM_TRY_GOTO(add_rows(sums, rows, integers + k, m, &model, at, km_min(ROWS_AT_ONCE, n - at), err));
+    return count ? use_rows(r, m, count, use, user, err) : KM_OK;
+}
+
+typedef struct cluster_sums {
+    int64_t d;
+    const double *from; // k x d
+    double *sums;
+} cluster_sums;
+
+static void add_row(relabelling *r, void *user, const double *x, double w, int64_t point) {
+    const cluster_sums *s = user;
+    int64_t at = r->labels[point] * s->d;
+    for (int64_t f = 0; f < s->d; f++) s->sums[at + f] += w * (x[f] - s->from[at + f]);
+}
+
+// The means by the finishing pass's own labels: every point is fetched once.
+static km_status by_labels(relabelling *r, const km_measuring *m, const km_finish_model *model, double *means,
+                           km_error *err) {
+    int64_t d = m->engine->d, k = model->k;
+    double *sums = r->numbers + 4 * k;
+    cluster_sums user = {d, model->centroids, sums};
+    memset(sums, 0, (size_t)(k * d) * sizeof *sums);
+    KM_TRY(for_rows(r, m, 1, add_row, &user, err));
     for (int64_t i = 0; i < k * d; i++)
-        means[i] = model.centroids[i] + (model.weights[i / d] > 0 ? sums[i] / model.weights[i / d] : 0);
-done:
-    free(numbers);
-    free(integers);
-    free(labels);
-    return status;
+        means[i] = model->centroids[i] + (model->weights[i / d] > 0 ? sums[i] / model->weights[i / d] : 0);
+    return KM_OK;
+}
+
+static double distance_of(const double *x, const double *mean, int64_t d) {
+    double square = 0;
+    for (int64_t f = 0; f < d; f++) square += (x[f] - mean[f]) * (x[f] - mean[f]);
+    return sqrt(square);
+}
+
+// From the nearest mean to that of its label.
+static void move_row(relabelling *r, void *user, const double *x, double w, int64_t point) {
+    const cluster_sums *s = user;
+    int64_t nearest = r->nearest[point], label = r->labels[point];
+    s->sums[nearest] -= w * distance_of(x, s->from + nearest * s->d, s->d);
+    s->sums[label] += w * distance_of(x, s->from + label * s->d, s->d);
+}
+
+// The sums of distances to the means: those of the finishing pass to the nearest mean, and for the points that have
+// another label the difference.
+static km_status add_distances(relabelling *r, const km_measuring *m, const km_finish_model *model,
+                               km_cluster_means *means, km_error *err) {
+    km_finish_model by_means;
+    cluster_sums user = {m->engine->d, means->means, means->distance};
+    KM_TRY(label_again(&by_means, r, m, means->means, model->k, r->nearest, err));
+    memcpy(means->distance, by_means.distance, (size_t)model->k * sizeof *means->distance);
+    KM_TRY(for_rows(r, m, 0, move_row, &user, err));
+    for (int64_t j = 0; j < model->k; j++) // empty ones have lent their place only
+        means->distance[j] = model->weights[j] > 0 ? fmax(means->distance[j], 0) : 0;
+    return KM_OK;
 }
 
 // Moving the point that distances are from to the mean takes n |c - mean|^2 from the sum of their squares.
-static void complete(km_cluster_means *means, const km_finish_model *model, int64_t d) {
-    means->is_fixed = memcmp(means->means, model->centroids, (size_t)(model->k * d) * sizeof(double)) == 0;
+static void add_squares(km_cluster_means *means, const km_finish_model *model, int64_t d) {
     for (int64_t j = 0; j < model->k; j++) {
         double square = 0;
         for (int64_t f = j * d; f < (j + 1) * d; f++) {
@@ -110,21 +197,44 @@ static void complete(km_cluster_means *means, const km_finish_model *model, int6
     }
 }
 
+// `weights`: of the clusters that the means are of.
+static km_status complete(km_cluster_means *means, relabelling *r, const km_measuring *m, int64_t q,
+                          const double *weights, km_error *err) {
+    const km_finish_model *model = &m->finished[q];
+    km_finish_model by_centroids;
+    size_t bytes = (size_t)model->k * sizeof(double);
+    means->is_fixed = !is_moved(m, means, q, weights);
+    memcpy(means->sse, model->sse, bytes);
+    memcpy(means->distance, model->distance, bytes);
+    if (means->is_fixed) return KM_OK;
+    if (!r->labels) KM_TRY(relabelling_alloc(r, m, err));
+    KM_TRY(label_again(&by_centroids, r, m, model->centroids, model->k, r->labels, err));
+    if (is_other(m, model, weights)) KM_TRY(by_labels(r, m, model, means->means, err));
+    add_squares(means, model, m->engine->d);
+    return add_distances(r, m, model, means, err);
+}
+
 km_status km_cluster_means_make(km_cluster_means **out, const km_measuring *m, km_error *err) {
-    int64_t ks = m->spec->clusters_count, d = m->engine->d, rows = 0;
+    int64_t ks = m->spec->clusters_count, d = m->engine->d, rows = 0, moved = 0;
+    double begin_ms = km_now_ms();
     for (int64_t q = 0; q < ks; q++) rows += m->finished[q].k;
-    int64_t bytes = ks * (int64_t)sizeof **out + rows * (d + 2) * (int64_t)sizeof(double);
+    int64_t bytes = ks * (int64_t)sizeof **out + rows * (d + 3) * (int64_t)sizeof(double);
     km_cluster_means *means = *out = malloc((size_t)bytes);
     if (!means) return km_fail_memory(err, "the means of clusters", bytes);
     double *weights = (double *)(means + ks), *at = weights + rows;
-    for (int64_t q = 0; q < ks; at += m->finished[q++].k * (d + 1))
-        means[q] = (km_cluster_means){.means = at, .sse = at + m->finished[q].k * d};
+    for (int64_t q = 0; q < ks; at += m->finished[q++].k * (d + 2)) {
+        int64_t k = m->finished[q].k;
+        means[q] = (km_cluster_means){.means = at, .sse = at + k * d, .distance = at + k * (d + 1)};
+    }
+    relabelling r = {0};
     km_status status = run_pass(m, weights, means, err);
     for (int64_t q = 0; q < ks && status == KM_OK; weights += m->finished[q++].k) {
-        if (is_other(m, &m->finished[q], weights))
-            status = by_labels(m, &m->finished[q], means[q].means, err);
-        complete(&means[q], &m->finished[q], d);
+        status = complete(&means[q], &r, m, q, weights, err);
+        moved += !means[q].is_fixed;
     }
+    km_log_line(m->params->log, KM_LOG_INFO, "means: %lld of %lld models not at their fixed point, %.2f ms",
+                (long long)moved, (long long)ks, km_now_ms() - begin_ms);
+    relabelling_free(&r);
     if (status != KM_OK) km_cluster_means_free(out);
     return status;
 }

@@ -37,12 +37,11 @@ static int is_defined(const km_finish_model *model) {
 
 km_status km_measure_silhouette(const km_measuring *m, km_criterion own, km_error *err) {
     int64_t ks = m->spec->clusters_count, count = 0, fixed = 0;
-    double begin_ms = km_now_ms();
-    km_cluster_means *means = NULL;
+    const km_cluster_means *means = m->means;
     km_status status;
+    if (!means) return km_fail_memory(err, "the means of clusters", m->engine->n * (int64_t)sizeof(int64_t));
     km_silhouette_model *models = calloc((size_t)ks, sizeof *models);
     if (!models) return km_fail_memory(err, "the silhouettes", ks * (int64_t)sizeof *models);
-    KM_TRY_GOTO(km_cluster_means_make(&means, m, err));
     for (int64_t q = 0; q < ks; q++)
         if (is_defined(&m->finished[q]))
             models[count++] = (km_silhouette_model){m->finished[q].k,
@@ -52,18 +51,17 @@ km_status km_measure_silhouette(const km_measuring *m, km_criterion own, km_erro
                                                     means[q].sse,
                                                     0};
     for (int64_t i = 0; i < count; i++) fixed += models[i].means == NULL;
-    double means_ms = km_now_ms();
+    double begin_ms = km_now_ms();
     if (count) KM_TRY_GOTO(m->engine->backend->silhouette(m->engine, models, count, err));
     km_log_line(m->params->log, KM_LOG_INFO,
-                "silhouette: means in %.2f ms, pass in %.2f ms, %lld of %lld models at their fixed point",
-                means_ms - begin_ms, km_now_ms() - means_ms, (long long)fixed, (long long)count);
+                "silhouette: pass in %.2f ms, %lld of %lld models at their fixed point",
+                km_now_ms() - begin_ms, (long long)fixed, (long long)count);
     count = 0;
     for (int64_t q = 0; q < ks; q++)
         if (is_defined(&m->finished[q]))
             m->scores[q * KM_CRITERION_COUNT + own] = models[count++].sum / total_weight(&m->finished[q]);
     status = KM_OK;
 done:
-    km_cluster_means_free(&means);
     free(models);
     return status;
 }

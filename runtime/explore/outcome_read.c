@@ -96,7 +96,7 @@ km_status km_outcome_read(km_outcome **out, const char *path, const char *column
     if (params) own = *params;
     *out = NULL;
     KM_TRY(km_input_open(&input, path, err));
-    own.format = km_input_format(path, &input, &own, err);
+    own.format = km_input_format(&input, &own, err);
     km_status status = own.format ? KM_OK : KM_ERROR_DATA;
     int is_text = own.format && (strcmp(own.format, "csv") == 0 || strcmp(own.format, "tsv") == 0);
     // A cell that is no number where only numbers are wanted is refused with its row.

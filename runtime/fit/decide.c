@@ -3,7 +3,7 @@
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
-#include "../criteria/criteria.h"
+#include "../criteria/means.h"
 #include "../criteria/valley.h"
 #include "../threads.h"
 #include "job.h"
@@ -11,18 +11,24 @@
 #include <math.h>
 #include <string.h>
 
-// What the criteria need, in the units of the scale. `whole`: the model of one cluster, whose centroid is the mean.
+// What the criteria need, in the units of the scale. `means`: of the clusters, which the criteria are defined by; NULL:
+// their centroids instead. `whole`: the model of one cluster, whose centroid is the mean.
 static km_status score_input_of(km_fit_job *f, km_score_input *input, const km_model *model,
-                                const km_finish_model *finished, const km_finish_model *whole) {
-    const double *distance = km_fit_without_power(f, finished->distance, finished->k, 1);
+                                const km_finish_model *finished, const km_cluster_means *means,
+                                const km_finish_model *whole) {
+    int64_t k = finished->k;
+    const double *distance = km_fit_without_power(f, means ? means->distance : finished->distance, k, 1);
+    const double *sse = km_fit_without_power(f, means ? means->sse : finished->sse, k, 2);
+    const double *centroids =
+        km_fit_without_power(f, means ? means->means : finished->centroids, k * f->spec.features, 1);
     int exponent = f->load.exponent;
-    if (!distance) return KM_ERROR_MEMORY;
-    *input = (km_score_input){.k = finished->k,
+    if (!distance || !sse || !centroids) return KM_ERROR_MEMORY;
+    *input = (km_score_input){.k = k,
                               .d = f->spec.features,
-                              .centroids = model->centroids_fitted,
+                              .centroids = centroids,
                               .weights = finished->weights,
                               .counts = finished->counts,
-                              .sse = model->sse,
+                              .sse = sse,
                               .distance = distance,
                               .margin = finished->margin,
                               .total_weight = whole->weights[0],
@@ -81,7 +87,8 @@ static km_status score_and_select(km_fit_job *f, km_model *models, const km_fini
     double *scores = km_result_alloc(f->owner, ks * KM_CRITERION_COUNT, sizeof *scores, f->err);
     if (!inputs || !scores) return KM_ERROR_MEMORY;
     for (int64_t q = 0; q < ks; q++)
-        KM_TRY(score_input_of(f, &inputs[q], &models[q], &finished[q], &finished[ks]));
+        KM_TRY(score_input_of(f, &inputs[q], &models[q], &finished[q], f->means ? &f->means[q] : NULL,
+                              &finished[ks]));
     KM_TRY(km_score_models(scores, inputs, ks, f->err));
     for (int64_t q = 0; q < ks; q++) {
         memcpy(models[q].scores, scores + q * KM_CRITERION_COUNT, sizeof models[q].scores);
@@ -100,25 +107,45 @@ static km_status measured_alloc(km_fit_job *f) {
     return KM_OK;
 }
 
+static km_measuring measuring_of(km_fit_job *f, const km_finish_model *finished) {
+    return (km_measuring){.params = f->params,
+                          .data = f->data,
+                          .spec = &f->spec,
+                          .engine = f->engine,
+                          .own = &f->engine,
+                          .stats = &f->stats,
+                          .load = &f->load,
+                          .best = f->best,
+                          .restarts = f->restarts,
+                          .restart_centroids = f->restart_centroids,
+                          .finished = finished,
+                          .means = f->means,
+                          .owner = f->owner,
+                          .begin_ms = f->begin_ms,
+                          .scores = f->measured,
+                          .errors = f->measured_errors};
+}
+
+// The means of the points that have a label, where a run ended before its centroids were those. Without memory for
+// labels criteria are those of the centroids.
+static km_status take_means(km_fit_job *f, const km_finish_model *finished) {
+    km_measuring measuring = measuring_of(f, finished);
+    km_error reason = {{0}};
+    km_status status = km_cluster_means_make(&f->means, &measuring, &reason);
+    if (status == KM_ERROR_MEMORY)
+        km_result_warn(f->owner, f->params->log,
+                       "criteria are those of the centroids, not of the means of the labels: %s",
+                       reason.text);
+    else if (status != KM_OK)
+        return km_fail(f->err, status, "%s", reason.text);
+    return KM_OK;
+}
+
 // Criteria beyond those of the finishing pass, as far as they are wanted.
 static km_status measure(km_fit_job *f, const km_finish_model *finished, km_needs needs) {
     if (!km_criteria_wanted(f->params, needs)) return KM_OK;
     double begin_ms = km_now_ms();
-    km_measuring measuring = {.params = f->params,
-                              .data = f->data,
-                              .spec = &f->spec,
-                              .engine = f->engine,
-                              .own = &f->engine,
-                              .stats = &f->stats,
-                              .load = &f->load,
-                              .best = f->best,
-                              .restarts = f->restarts,
-                              .restart_centroids = f->restart_centroids,
-                              .finished = finished,
-                              .owner = f->owner,
-                              .begin_ms = f->begin_ms,
-                              .scores = f->measured,
-                              .errors = f->measured_errors};
+    km_measuring measuring = measuring_of(f, finished);
     km_status status = km_criteria_measure(&measuring, needs, f->err);
     f->owner->result.timing.criteria_ms += km_now_ms() - begin_ms;
     return status;
@@ -130,6 +157,7 @@ static km_status decide(km_fit_job *f, km_model *models, km_finish_model *finish
     int fits_decide = km_criterion_needs(f->params->criterion) == KM_NEEDS_FITS;
     KM_TRY(measured_alloc(f));
     KM_TRY(measure_valleys(f, models));
+    KM_TRY(take_means(f, finished));
     KM_TRY(measure(f, finished, KM_NEEDS_PASS));
     if (fits_decide) KM_TRY(measure(f, finished, KM_NEEDS_FITS));
     KM_TRY(score_and_select(f, models, finished));

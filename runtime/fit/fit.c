@@ -4,7 +4,7 @@
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../data_refuse.h"
-#include "../criteria/criteria.h"
+#include "../criteria/means.h"
 #include "job.h"
 
 #include <math.h>
@@ -73,6 +73,7 @@ static void fit_free(km_fit_job *f) {
     free(f->seeds.rows);
     free(f->seeds.row_first);
     free(f->restart_centroids);
+    km_cluster_means_free(&f->means);
 }
 
 static km_status copy_text(const char **out, km_fit_job *f, const char *text) {

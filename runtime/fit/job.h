@@ -27,6 +27,7 @@ typedef struct km_fit_job {
     km_sweep_best *best;                // clusters_count
     double *restart_centroids;          // as in km_sweep_params
     double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
+    struct km_cluster_means *means;     // of finished models (criteria/means.h); NULL: no memory
     int64_t sweep_work;
     double begin_ms;
     km_error *err;
