@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""One fit: parameters as the library takes them, interrupts and progress while it runs."""
+
+from __future__ import annotations
+
+import ctypes
+import numbers
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from . import _library as lib
+from ._arrays import Doubles, Points
+from ._errors import warn
+from ._results import Result
+
+_SCALES = {None: 0, "none": 0, "standard": 1, "minmax": 2}
+_INITS = {"k-means++": 0, "random": 1}
+_DTYPES = {"float32": 0, "float64": 1}
+_LABELS = {"best": 1, "all": 2}
+_TARGETS = {"auto": (-2, "auto"), "cpu": (-1, "cpu"), "cuda": (0, "cuda")}
+_ASK_EVERY_S = 0.05
+
+_forked = False
+
+
+def _after_fork() -> None:
+    # Threads of OpenMP that the parent had started are not there in the child, which would wait for them.
+    global _forked
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def choose(what: str, value: Any, choices: dict[Any, Any]) -> Any:
+    """Look a word up; ValueError names those that there are."""
+    try:
+        return choices[value]
+    except (KeyError, TypeError):
+        words = ", ".join(repr(word) for word in choices)
+        raise ValueError(f"{what} must be one of {words}; got {value!r}") from None
+
+
+def seed_of(random_state: Any) -> int:
+    """Make the library's seed of an int, None, a RandomState or a Generator."""
+    if random_state is None:
+        return int(np.random.randint(0, 2**31 - 1))  # noqa: NPY002 (scikit-learn's meaning of None)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, 2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(0, 2**63 - 1))
+    if isinstance(random_state, numbers.Integral) and 0 <= int(random_state) < 2**64:
+        return int(random_state)
+    raise ValueError(f"random_state must be an int from 0 to 2**64 - 1, None or a RandomState; got {random_state!r}")
+
+
+def clusters_text(clusters: Any) -> str:
+    """Write a list of K as a spec does; texts are taken as they are."""
+    if isinstance(clusters, str):
+        return clusters
+    if isinstance(clusters, numbers.Integral):
+        return str(int(clusters))
+    if not isinstance(clusters, Iterable):
+        raise ValueError(f"clusters must be a list of K, a range, a K or a text like '2..12'; got {clusters!r}")
+    listed = list(clusters)
+    if not all(isinstance(k, numbers.Integral) and not isinstance(k, bool) for k in listed):
+        raise ValueError(f"clusters must hold whole numbers; got {listed!r}")
+    return "[" + ", ".join(str(k) for k in sorted({int(k) for k in listed})) + "]"
+
+
+def _pointer(text: bytes | None, keep: list[Any]) -> Any:
+    if text is None:
+        return None
+    keep.append(ctypes.c_char_p(text))
+    return ctypes.cast(keep[-1], ctypes.c_void_p)
+
+
+def threads_of(threads: int | None) -> int:
+    """Decide how many threads: as the program, by OMP_NUM_THREADS; one in a process that was forked."""
+    if _forked:
+        return 1
+    if threads is not None:
+        if not isinstance(threads, numbers.Integral) or not 1 <= int(threads) <= 4096:
+            raise ValueError(f"threads must be a whole number from 1 to 4096, or None; got {threads!r}")
+        return int(threads)
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(wanted) if wanted.isdigit() and 1 <= int(wanted) <= 4096 else 0
+
+
+def new_params(threads: int | None) -> Any:
+    """Make km_fit_params with defaults and the number of threads."""
+    params = lib.FitParams()
+    lib.dll.km_fit_params_init(ctypes.byref(params))
+    params.threads = threads_of(threads)
+    return params
+
+
+def set_device(params: Any, spec: Any, device: Any) -> None:
+    """Set the device of params, and the target of a spec where there is one."""
+    if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdigit():
+        params.device, target = int(device[5:]), "cuda"
+    else:
+        params.device, target = choose("device", device, _TARGETS)
+    if spec is not None:
+        lib.call("km_spec_set_target", ctypes.byref(spec), target.encode())
+
+
+def _criteria_bits(names: Any) -> int:
+    if names is None:
+        return 0
+    listed = [names] if isinstance(names, str) else list(names)
+    if listed == ["all"]:
+        return (1 << len(lib.CRITERIA)) - 1
+    return sum(1 << criterion_of(name) for name in {*listed})
+
+
+def criterion_of(name: Any) -> int:
+    """Number of a criterion; "auto" is -1."""
+    return int(choose("criterion", name, {"auto": -1, **{c: i for i, c in enumerate(lib.CRITERIA)}}))
+
+
+def _whole(what: str, value: Any, least: int) -> int:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
+        raise ValueError(f"{what} must be a whole number of at least {least}; got {value!r}")
+    return int(value)
+
+
+def _set_init(params: Any, init: Any, d: int, keep: list[Any]) -> bool:
+    """Set where first centroids come from; True: they are given."""
+    if isinstance(init, str):
+        params.init = choose("init", init, _INITS)
+        return False
+    rows = np.ascontiguousarray(init, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != d:
+        raise ValueError(f"init must have a row for each centroid and {d} columns; got an array of shape {rows.shape}")
+    keep.append(rows)
+    params.init, params.init_rows, params.init_count = 2, rows.ctypes.data, len(rows)
+    return True
+
+
+def _set_refine(spec: Any, refine: Any) -> None:
+    text = "none" if refine is None else str(refine)
+    lib.call("km_spec_set_refine", ctypes.byref(spec), text.encode())
+
+
+def _n_init(n_init: Any, init: Any, given: bool) -> int:
+    if isinstance(n_init, str) and n_init == "auto":  # scikit-learn's word
+        return 10 if isinstance(init, str) and init == "random" else 1
+    count = _whole("n_init", n_init, 1)
+    return 1 if given else count
+
+
+class _Bar:
+    """A progress bar by tqdm, where it is installed and somebody may look."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._bar: Any = None
+        if wanted and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return
+            self._bar = tqdm(total=None, unit="run", leave=False)
+
+    def __bool__(self) -> bool:
+        return self._bar is not None
+
+    def show(self, phase: str, done: int, total: int, passes: int) -> None:
+        self._bar.set_description(phase, refresh=False)
+        self._bar.set_postfix_str(f"{passes} passes" if passes else "", refresh=False)
+        self._bar.total, self._bar.n = total or None, done
+        self._bar.refresh()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+class _Watch:
+    """Lets Python handle signals now and then while a fit runs, so that Ctrl-C is seen, and moves the bar."""
+
+    def __init__(self, params: Any, verbose: int) -> None:
+        import threading
+
+        self._raised: BaseException | None = None
+        self._bar = _Bar(verbose > 0)
+        self._progress = lib.Progress(*lib.INTERPRETER, None, _ASK_EVERY_S)
+        # Python handles signals in its main thread only: elsewhere there is nothing to ask.
+        if self._bar or threading.current_thread() is threading.main_thread():
+            params.progress = lib.ON_PROGRESS
+            params.progress_user = ctypes.addressof(self._progress)
+        if self._bar:
+            self._show = lib.SHOW(self._on_show)
+            self._progress.show = ctypes.cast(self._show, ctypes.c_void_p)
+        if verbose > 1:
+            self._line = lib.LOG_LINE(self._on_line)
+            self._log = lib.Log(ctypes.cast(self._line, ctypes.c_void_p), None)
+            params.log = ctypes.addressof(self._log)
+
+    def _on_show(self, phase: bytes, done: int, total: int, passes: int) -> int:
+        try:
+            self._bar.show(phase.decode(), done, total, passes)
+        except BaseException as error:  # of a signal that came just now, or of the bar
+            self._raised = error
+            return 1
+        return 0
+
+    @staticmethod
+    def _on_line(_user: Any, level: int, text: bytes) -> None:
+        import logging
+
+        levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+        logging.getLogger("kmgen").log(levels[level], "%s", text.decode(errors="replace"))
+
+    def close(self) -> None:
+        """Raise what stopped the fit, if anything but the fit did."""
+        self._bar.close()
+        if self._progress.exception[0]:
+            taken, self._progress.exception = tuple(self._progress.exception), (ctypes.c_void_p * 3)()
+            lib.RESTORE(*taken)
+        if self._raised is not None:
+            raise self._raised
+
+
+def _cache_folder(given: str | None) -> str | None:
+    folder = given if given is not None else lib.default_cache_folder()
+    if folder is None or folder in _usable:
+        return folder
+    try:
+        lib.call("km_cache_check", os.fsencode(folder))
+    except (OSError, ValueError) as error:
+        if given is not None:
+            raise
+        if folder not in _unusable:
+            _unusable.add(folder)
+            warn(f"nothing is cached: {error}")
+        return None
+    _usable.add(folder)
+    return folder
+
+
+_usable: set[str] = set()
+_unusable: set[str] = set()
+
+
+def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: Any) -> Result:
+    """Fit points with an estimator's parameters.
+
+    Parameters
+    ----------
+    points : Points
+        The points.
+    weights : ndarray of float64 of shape (n,) or None
+        Weights of the points.
+    o : dict
+        What ``KMeansSweep.get_params`` gives.
+    clusters : list, range, int or str
+        The list of K.
+    """
+    keep: list[Any] = []
+    params, spec = new_params(o["threads"]), lib.Spec()
+    lib.dll.km_spec_init(ctypes.byref(spec))
+    try:
+        given = _set_init(params, o["init"], points.d, keep)
+        lib.call("km_spec_set_clusters", ctypes.byref(spec), clusters_text(clusters).encode())
+        _set_refine(spec, o["refine"])
+        set_device(params, spec, o["device"])
+        spec.n_init = _n_init(o["n_init"], o["init"], given)
+        spec.type = choose("dtype", o["dtype"] if isinstance(o["dtype"], str) else np.dtype(o["dtype"]).name, _DTYPES)
+        params.max_iter = _whole("max_iter", o["max_iter"], 1)
+        params.tol = float(o["tol"])
+        params.scale = choose("scale", o["scale"], _SCALES)
+        params.seed = seed_of(o["random_state"])
+        params.criterion = criterion_of(o["criterion"])
+        params.criteria = _criteria_bits(o["criteria"])
+        params.labels = choose("labels", o["labels"], _LABELS)
+        params.algorithm = choose("algorithm", o["algorithm"], {n: i for i, n in enumerate(lib.ALGORITHMS)})
+        cache, tuning = _cache_folder(o["cache_dir"]), lib.default_tuning_folder()
+        params.cache_dir = _pointer(None if cache is None else os.fsencode(cache), keep)
+        params.tuning_dir = _pointer(None if tuning is None else os.fsencode(tuning), keep)
+        result = _run(points, weights, spec, params, int(o["verbose"]))
+    finally:
+        lib.dll.km_spec_clear(ctypes.byref(spec))
+    for sentence in result.warnings:
+        warn(sentence)
+    return result
+
+
+def _run(points: Points, weights: Doubles | None, spec: Any, params: Any, verbose: int) -> Result:
+    handle = ctypes.c_void_p()
+    watch = _Watch(params, verbose)
+    try:
+        with points.open(weights) as data:
+            lib.call("km_fit", ctypes.byref(handle), ctypes.byref(spec), data.handle, ctypes.byref(params))
+    finally:
+        watch.close()
+    return Result(handle)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""The generator: a spec, its plan for people, and the source that is emitted for it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, NamedTuple
+
+from . import _library as lib
+from ._fit import choose, clusters_text
+
+__all__ = ["Source", "Spec", "emit", "explain"]
+
+_TYPES = {"float32": 0, "float64": 1}
+
+
+class Spec(NamedTuple):
+    """What is wanted of an emitted kernel (docs/spec.md).
+
+    Parameters
+    ----------
+    features : int
+        Features of a point.
+    clusters : str, range, list of int or int
+        The list of K.
+    type : {"float32", "float64"}
+        Element type of the points.
+    target : str
+        ``"auto"``, ``"cpu"``, ``"cpu:avx2"``, ``"cuda"``, ``"cuda:sm_90"`` and so on.
+    n_init : int
+        Restarts of each K.
+    layout : {"auto", "dense", "csr"}
+        How points lie.
+    name : str
+        A C identifier, which names files and kernels.
+    fixed : dict of str to int or str, optional
+        Plan numbers that are fixed, e.g. ``{"block": 256}`` or ``{"design": "tiled"}``.
+    """
+
+    features: int
+    clusters: Any
+    type: str = "float32"
+    target: str = "auto"
+    n_init: int = 10
+    layout: str = "auto"
+    name: str = "kmeans"
+    fixed: dict[str, Any] | None = None
+
+    def to_yaml(self) -> str:
+        """Write the spec as the text of a file that the program reads."""
+        with _Opened(self) as raw:
+            return lib.take_text("km_spec_to_yaml", ctypes.byref(raw))
+
+
+class _Opened:
+    """A km_spec of a Spec, or of the text of one."""
+
+    def __init__(self, spec: Spec | str) -> None:
+        self._spec, self._raw = spec, lib.Spec()
+
+    def __enter__(self) -> Any:
+        raw, spec = self._raw, self._spec
+        here = ctypes.byref(raw)
+        lib.dll.km_spec_init(here)
+        try:
+            if isinstance(spec, str):
+                text = spec.encode()
+                lib.call("km_spec_parse", here, text, len(text), b"spec")
+                return raw
+            name = spec.name.encode()
+            if not spec.name.isidentifier() or len(name) >= lib.Spec.name.size:
+                raise ValueError(f"name must be a C identifier of less than 64 letters; got {spec.name!r}")
+            raw.name, raw.features, raw.n_init = name, spec.features, spec.n_init
+            raw.type = choose("type", spec.type, _TYPES)
+            lib.call("km_spec_set_clusters", here, clusters_text(spec.clusters).encode())
+            lib.call("km_spec_set_target", here, spec.target.encode())
+            lib.call("km_spec_set_layout", here, spec.layout.encode())
+            for number, value in (spec.fixed or {}).items():
+                lib.call("km_spec_fix", here, number.encode(), str(value).encode())
+        except BaseException:
+            lib.dll.km_spec_clear(here)
+            raise
+        return raw
+
+    def __exit__(self, *_: object) -> None:
+        lib.dll.km_spec_clear(ctypes.byref(self._raw))
+
+
+class _Planned:
+    """A km_plan of a spec, for the nominal device of its target."""
+
+    def __init__(self, spec: Spec | str, points: int) -> None:
+        self._spec, self._points, self._raw = spec, points, lib.Plan()
+
+    def __enter__(self) -> Any:
+        params = lib.PlanParams()
+        lib.dll.km_plan_params_init(ctypes.byref(params))
+        params.points = self._points
+        lib.dll.km_plan_init(ctypes.byref(self._raw))
+        with _Opened(self._spec) as spec:
+            lib.call("km_plan_make", ctypes.byref(self._raw), ctypes.byref(spec), ctypes.byref(params))
+        return self._raw
+
+    def __exit__(self, *_: object) -> None:
+        lib.dll.km_plan_clear(ctypes.byref(self._raw))
+
+
+class Source(NamedTuple):
+    """Emitted text.
+
+    Attributes
+    ----------
+    text : str
+        The kernels with their host part, in C or CUDA C.
+    file_name : str
+        The name that the text expects.
+    header : str or None
+        The C interface, for programs without kmgen.
+    header_name : str
+        Its name.
+    """
+
+    text: str
+    file_name: str
+    header: str | None
+    header_name: str
+
+    def write(self, folder: str) -> list[str]:
+        """Write text and header into a folder; returns the paths."""
+        parts = [(self.file_name, self.text)] + ([(self.header_name, self.header)] if self.header else [])
+        paths = []
+        for name, text in parts:
+            paths.append(os.path.join(folder, name))
+            lib.call("km_text_write", os.fsencode(paths[-1]), text.encode())
+        return paths
+
+
+def explain(spec: Spec | str, *, points: int = 0) -> str:
+    """Tell the plan of a spec: every number with its reason, and what each design is estimated to cost.
+
+    Parameters
+    ----------
+    spec : Spec or str
+        The spec, or its YAML text.
+    points : int
+        Number of points; 0: unknown, many.
+
+    Returns
+    -------
+    str
+        A table for people.
+    """
+    with _Planned(spec, points) as plan:
+        return lib.take_text("km_plan_explain", ctypes.byref(plan))
+
+
+def emit(spec: Spec | str, *, points: int = 0) -> Source:
+    """Emit the source of a spec, byte for byte the same each time; parameters as of `explain`."""
+    source = lib.Source()
+    lib.dll.km_source_init(ctypes.byref(source))
+    try:
+        with _Planned(spec, points) as plan:
+            lib.call("km_source_emit", ctypes.byref(source), ctypes.byref(plan), None)
+        header = ctypes.string_at(source.header).decode() if source.header else None
+        text = ctypes.string_at(source.text, source.text_size).decode()
+        return Source(text, source.file_name.decode(), header, source.header_name.decode())
+    finally:
+        lib.dll.km_source_clear(ctypes.byref(source))

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""Both estimators: what a fit gives, whatever it is asked, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import kmgen
+import numpy as np
+import pytest
+from conftest import blobs
+
+
+def agrees(labels, truth):
+    """Labels are those of the truth, but for their numbers."""
+    pairs = set(zip(labels.tolist(), truth.tolist()))
+    return len(pairs) == len(set(truth.tolist())) == len(set(labels.tolist()))
+
+
+def test_finds_k_and_labels(points, truth):
+    sweep = kmgen.KMeansSweep(clusters=range(2, 8)).fit(points)
+    assert sweep.best_k_ == 3 and sweep.clustered_
+    assert agrees(sweep.labels_, truth)
+    assert sweep.labels_.dtype == np.int32 and sweep.labels_.shape == (300,)
+    assert list(sweep.models_) == [2, 3, 4, 5, 6, 7]
+    assert sweep.n_features_in_ == 3 and not hasattr(sweep, "feature_names_in_")
+
+
+def test_numbers_are_those_of_the_labels(points):
+    sweep = kmgen.KMeansSweep("2..5", labels="all").fit(points)
+    for k, model in sweep.models_.items():
+        means = np.array([points[model.labels == j].mean(0, dtype=np.float64) for j in range(k)])
+        assert np.bincount(model.labels, minlength=k).tolist() == model.sizes.tolist()
+        inertia = ((points - model.cluster_centers[model.labels].astype(np.float64)) ** 2).sum()
+        assert model.inertia == pytest.approx(inertia, rel=1e-5)
+        assert model.sse.sum() == pytest.approx(model.inertia)
+        assert np.abs(means - model.cluster_centers).max() < 0.5
+    assert sweep.inertia_ == sweep.models_[3].inertia
+    assert (sweep.labels_ == sweep.models_[3].labels).all()
+
+
+def test_predict_transform_score(points):
+    sweep = kmgen.KMeansSweep("2..5").fit(points)
+    assert (sweep.predict(points) == sweep.labels_).all()
+    distances = sweep.transform(points)
+    assert distances.shape == (300, 3) and distances.dtype == np.float64
+    assert (distances.argmin(1) == sweep.labels_).all()
+    assert sweep.score(points) == pytest.approx(-sweep.inertia_, rel=1e-5)
+    assert (kmgen.KMeansSweep("2..5").fit_predict(points) == sweep.labels_).all()
+    assert np.array_equal(kmgen.KMeansSweep("2..5").fit_transform(points), distances)
+    assert sweep.get_feature_names_out().tolist() == ["kmeanssweep0", "kmeanssweep1", "kmeanssweep2"]
+
+
+def test_scale_is_that_of_the_features():
+    points, truth = blobs()
+    uneven = points * np.array([1, 1e4, 1], np.float32) + np.array([0, 5e5, 0], np.float32)
+    sweep = kmgen.KMeansSweep("2..5", scale="standard").fit(uneven)
+    assert agrees(sweep.labels_, truth)
+    assert (sweep.predict(uneven) == sweep.labels_).all()
+    assert (sweep.transform(uneven).argmin(1) == sweep.labels_).all()
+    assert sweep.score(uneven) == pytest.approx(-sweep.inertia_, rel=1e-4)
+    assert sweep.cluster_centers_[:, 1].min() > 4e5  # the units of the points
+    with pytest.raises(ValueError, match="no scale"):
+        sweep.to_sklearn()
+
+
+def test_weights_count(points):
+    weights = np.ones(300)
+    weights[::3] = 5
+    plain, weighted = (kmgen.KMeans(3).fit(points, sample_weight=w) for w in (None, weights))
+    assert weighted.inertia_ > plain.inertia_
+    assert sorted(weighted.models_[3].weights) == [100, 100, 500]
+    same = kmgen.KMeans(3).fit(points, sample_weight=np.ones(300))
+    assert same.inertia_ == plain.inertia_
+    assert weighted.score(points, sample_weight=weights) == pytest.approx(-weighted.inertia_, rel=1e-5)
+    for wrong, said in ((np.ones(5), "expected"), (np.zeros(300), "zero"), (-weights, "0 or more")):
+        with pytest.raises(ValueError, match=said):
+            kmgen.KMeans(3).fit(points, sample_weight=wrong)
+
+
+@pytest.mark.parametrize("state", [7, np.int64(7), np.random.RandomState(7), np.random.default_rng(7), None])
+def test_random_state(points, state):
+    kmgen.KMeans(5, random_state=state, init="random", n_init=2, refine=None).fit(points)
+
+
+def test_same_seed_same_bits(points):
+    first, second = (kmgen.KMeansSweep("2..6", random_state=3, threads=t).fit(points) for t in (1, 2))
+    for k in first.models_:
+        assert first.models_[k].cluster_centers.tobytes() == second.models_[k].cluster_centers.tobytes()
+
+
+def test_given_centroids(points):
+    rows = points[[0, 1, 2, 3]].astype(np.float64)
+    sweep = kmgen.KMeansSweep([2, 4], init=rows, max_iter=1).fit(points)
+    assert sweep.models_[4].restarts == 1
+    with pytest.raises(ValueError, match="3 columns"):
+        kmgen.KMeansSweep([2, 4], init=rows[:, :2]).fit(points)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"clusters": "2..x"}, "clusters"),
+        ({"clusters": [2.5]}, "whole numbers"),
+        ({"clusters": []}, "clusters"),
+        ({"n_init": 0}, "n_init"),
+        ({"criterion": "elbow"}, "calinski_harabasz"),
+        ({"criteria": ["nothing"]}, "silhouette"),
+        ({"init": "magic"}, "k-means\\+\\+"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"tol": -1.0}, "tol"),
+        ({"algorithm": "fast"}, "lloyd"),
+        ({"scale": "log"}, "standard"),
+        ({"refine": "much"}, "refine"),
+        ({"device": "tpu"}, "cuda"),
+        ({"dtype": "float16"}, "float32"),
+        ({"labels": "some"}, "best"),
+        ({"random_state": -1}, "random_state"),
+        ({"threads": 0}, "threads"),
+    ],
+)
+def test_what_is_refused_is_named(points, params, said):
+    with pytest.raises(ValueError, match=said):
+        kmgen.KMeansSweep(**params).fit(points)
+
+
+def test_criteria_on_request(points):
+    sweep = kmgen.KMeansSweep("2..4", criterion="silhouette", criteria=["stability"]).fit(points)
+    assert sweep.best_k_ == 3
+    table = sweep.criteria_
+    assert list(table.index) == [2, 3, 4] and table["silhouette"].idxmax() == 3 and "stability" in table
+    assert "gap" not in table
+    assert sweep.votes_["silhouette"] == 3
+
+
+def test_pickle_and_copy_keep_the_model(points):
+    sweep = kmgen.KMeansSweep("2..5").fit(points)
+    for other in (pickle.loads(pickle.dumps(sweep)), copy.deepcopy(sweep)):
+        assert (other.predict(points) == sweep.labels_).all()
+        assert np.array_equal(other.transform(points), sweep.transform(points))
+        assert (other.models_[2].predict(points) == sweep.models_[2].predict(points)).all()
+        assert other.criteria_.equals(sweep.criteria_) and other.votes_ == sweep.votes_
+        assert str(other.plan_) == str(sweep.plan_) and other.timing_ == sweep.timing_
+        assert other.get_params() == sweep.get_params()
+    unfitted = pickle.loads(pickle.dumps(kmgen.KMeans(4)))
+    assert unfitted.n_clusters == 4
+
+
+def test_before_fit(points):
+    for act in ("predict", "transform", "score"):
+        with pytest.raises(kmgen.NotFittedError, match="not fitted"):
+            getattr(kmgen.KMeans(2), act)(points)
+    assert not hasattr(kmgen.KMeans(2), "models_")
+
+
+def test_params():
+    sweep = kmgen.KMeansSweep(clusters="2..5", tol=0.1)
+    assert sweep.get_params()["tol"] == 0.1
+    assert repr(sweep.set_params(n_init=3)) == "KMeansSweep(clusters='2..5', n_init=3, tol=0.1)"
+    with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
+        sweep.set_params(nothing=1)
+
+
+def test_warnings_are_of_our_category():
+    points = np.random.default_rng(0).uniform(size=(200, 2)).astype(np.float32)
+    with pytest.warns(kmgen.KmgenWarning) as caught:
+        sweep = kmgen.KMeansSweep([2, 5, 300]).fit(points)
+    assert [str(w.message) for w in caught] == sweep.warnings_
+    assert caught[0].filename == __file__  # the caller's own line
+
+
+def test_plan_and_timing(points):
+    sweep = kmgen.KMeansSweep("2..4", device="cpu").fit(points)
+    assert sweep.plan_.target.startswith("cpu:") and sweep.plan_.design in ("prebuilt", "lanes", "gemm")
+    assert set(sweep.plan_.numbers) == set(sweep.plan_.reasons) and "target: cpu" in str(sweep.plan_)
+    assert 0 < sweep.timing_["total"] < 60e3
+
+
+def test_models_in_files(points, tmp_path):
+    sweep = kmgen.KMeansSweep("2..4").fit(points)
+    sweep.save(str(tmp_path / "model.json"))
+    read = kmgen.load(str(tmp_path / "model.json"))
+    assert read.n_clusters == 3 and read.n_features == 3
+    assert (read.predict(points) == sweep.labels_).all()
+    with pytest.raises(OSError, match=r"nothing\.json"):
+        kmgen.load(str(tmp_path / "nothing.json"))
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(ValueError, match="no kmgen model"):
+        kmgen.load(str(tmp_path / "bad.json"))
+
+
+def test_report(points, tmp_path):
+    sweep = kmgen.KMeansSweep("2..4").fit(points)
+    sweep.report(tmp_path / "page.html", title="three blobs")
+    assert "three blobs" in (tmp_path / "page.html").read_text()
+    kept = pickle.loads(pickle.dumps(sweep))
+    with pytest.raises(ValueError, match="unpickled"):
+        kept.report(tmp_path / "again.html", points)
+    sweep.fit(points.copy())
+    with pytest.raises(ValueError, match="give them"):
+        sweep.report(tmp_path / "again.html")
+    with pytest.raises(OSError, match="nowhere"):
+        sweep.report("/nowhere/page.html", points)
+
+
+def test_find_k(points):
+    answer = kmgen.find_k(points, clusters=[2, 3, 4, 5])
+    assert answer.k == 3 and answer.clustered and "3" in answer.reason
+    assert "best K = 3" in str(answer) and repr(answer).startswith("<K = 3: ")
+    page = answer._repr_html_()
+    assert page.count("<tr") == 5 and "<b>K = 3</b>" in page
+    assert answer.sweep.models_[answer.k].inertia == answer.sweep.inertia_
+
+
+def test_a_page_of_an_answer_is_safe():
+    points, _ = blobs()
+    answer = kmgen.find_k(points, [2, 3])._replace(reason="<script>alert(1)</script>")
+    assert "<script>" not in answer._repr_html_()

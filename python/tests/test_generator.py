@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""The generator from Python: specs, plans, emitted text, and the program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import kmgen
+import pytest
+
+
+def test_emit_and_explain(tmp_path):
+    spec = kmgen.Spec(8, range(3, 6), target="cuda:sm_90", name="three")
+    source = kmgen.emit(spec)
+    assert source.file_name == "three.cu" and source.header_name == "three.h"
+    assert "__global__" in source.text and source == kmgen.emit(spec)
+    assert [path.rsplit("/", 1)[1] for path in source.write(str(tmp_path))] == ["three.cu", "three.h"]
+    assert (tmp_path / "three.cu").read_text() == source.text
+    assert "sm_90" in kmgen.explain(spec, points=1000)
+
+
+def test_yaml_round_trip():
+    spec = kmgen.Spec(4, "2..6", type="float64", target="cpu:avx2", n_init=3, fixed={"design": "lanes"})
+    text = spec.to_yaml()
+    assert "n_init: 3" in text
+    assert kmgen.emit(text).text == kmgen.emit(spec).text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"clusters": "2..x"}, {"type": "f16"}, {"target": "tpu"}, {"fixed": {"nothing": 1}}, {"name": "a b"}],
+)
+def test_wrong_specs(wrong):
+    with pytest.raises(ValueError):
+        kmgen.explain(kmgen.Spec(**{"features": 4, "clusters": "2..4", **wrong}))
+
+
+def test_the_program_comes_along():
+    out = subprocess.run([sys.executable, "-m", "kmgen", "--version"], check=True, capture_output=True, text=True)
+    assert out.stdout.split()[:2] == ["kmgen", kmgen.__version__]

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""What a fit does to the process around it: threads, signals, children, memory, imports."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import kmgen
+import numpy as np
+import pytest
+from conftest import blobs
+
+LONG = {"clusters": "30..60", "n_init": 200, "tol": 0.0, "max_iter": 100000, "device": "cpu"}
+
+
+def noise(n=60000, d=8):
+    return np.random.default_rng(5).normal(size=(n, d)).astype(np.float32)
+
+
+def interrupted_after(delay_s):
+    """Seconds from a signal to the end of the fit that it ends."""
+    sent = []
+
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(delay_s, send)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        kmgen.KMeansSweep(**LONG).fit(noise())
+    return time.monotonic() - sent[0]
+
+
+def test_ctrl_c_stops_a_fit():
+    took = [interrupted_after(delay) for delay in (0.2, 0.5)]
+    assert min(took) < (0.2 if not os.environ.get("CI") else 2.0)
+
+
+def test_another_handler_is_obeyed():
+    class StoppedError(Exception):
+        pass
+
+    def stop(_number, _frame):
+        raise StoppedError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(StoppedError):
+            kmgen.KMeansSweep(**LONG).fit(noise())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_other_threads_run_meanwhile():
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    kmgen.KMeansSweep("2..12", n_init=2, max_iter=40, device="cpu").fit(noise(20000))
+    done.set()
+    thread.join()
+    assert len(ticks) > 20
+
+
+def test_threads_side_by_side(points):
+    wanted = kmgen.KMeansSweep("2..6").fit(points).criteria_
+    got = [None] * 4
+
+    def fit(i):
+        got[i] = kmgen.KMeansSweep("2..6").fit(points).criteria_
+
+    threads = [threading.Thread(target=fit, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(wanted.equals(one) for one in got)
+
+
+def _in_worker(n):
+    points = blobs(n)[0]
+    return kmgen.KMeansSweep("2..5").fit(points).best_k_
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_worker_processes(way):
+    kmgen.KMeansSweep("2..3", threads=2, n_init=1, max_iter=3, device="cpu").fit(noise(20000))  # the parent has threads
+    with multiprocessing.get_context(way).Pool(1) as pool:
+        assert pool.map_async(_in_worker, [5000]).get(timeout=120) == [3]
+
+
+def test_no_copy_of_the_points():
+    """Memory grows by what the plan takes for its own: the points in its own order, labels. There is no third copy."""
+    code = """
+import numpy as np, kmgen
+
+def memory(name):
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+points = np.random.default_rng(0).random((1_000_000, 16), dtype=np.float32)
+short = kmgen.KMeans(2, n_init=1, max_iter=1, refine=None, device="cpu")
+short.fit(points[:1000])
+open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
+before = memory("VmRSS")
+planned = short.fit(points).plan_.memory_bytes
+print((memory("VmHWM") - before) / points.nbytes, planned / points.nbytes)
+"""
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    more, planned = map(float, out.split())
+    assert more < planned + 0.15, out
+
+
+def test_import_is_quick():
+    """15 ms of processor time beyond NumPy, which takes 90 on the same quiet processor."""
+    code = """
+import time
+a = time.process_time()
+import numpy
+b = time.process_time()
+import kmgen
+print((time.process_time() - b) * min(1, 0.09 / (b - a)))
+"""
+    run = [sys.executable, "-c", code]
+    took = [float(subprocess.run(run, check=True, capture_output=True, text=True).stdout) for _ in range(4)]
+    assert min(took) < 0.015, took
+
+
+def test_only_numpy_is_needed(points):
+    code = """
+import sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("sklearn", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "tqdm"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Hide())
+import numpy as np, kmgen
+points = np.repeat([[0.0, 1.0], [9.0, 1.0], [0.0, 30.0]], 20, axis=0) + np.arange(60)[:, None] / 100
+sweep = kmgen.KMeansSweep("2..4", verbose=1).fit(points)
+assert sweep.best_k_ == 3 and sorted(sweep.criteria_)[:2] == ["aic", "bic"], sweep.criteria_
+print(kmgen.find_k(points, "2..4").k)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "3\n", done
+
+
+def test_progress_and_log(points, monkeypatch, caplog):
+    pytest.importorskip("tqdm")
+    from kmgen import _fit
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(_fit, "_ASK_EVERY_S", 0.0)
+    shown = []
+    monkeypatch.setattr(_fit._Bar, "show", lambda self, *state: shown.append(state))
+    with caplog.at_level("INFO", "kmgen"):
+        kmgen.KMeansSweep("2..6", verbose=2).fit(points)
+    assert {"seed", "sweep"} <= {state[0] for state in shown}
+    assert any("memory:" in record.getMessage() for record in caplog.records)
