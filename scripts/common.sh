@@ -32,6 +32,7 @@ has() { # KIND NAME
     case $1 in
         command) command -v "$2" ;;
         module) pkg-config --exists "$2" ;;
+        python) python3 -c "import $2" ;;
         clang) [ -f "$(clang -print-resource-dir)/$2" ] || [ -f "$(clang -print-file-name="$2")" ] ;;
         header) printf '#include <%s>\nint main(void) { return 0; }\n' "$2" | cc -fopenmp -xc -fsyntax-only - ;;
     esac >/dev/null 2>&1
