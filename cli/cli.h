@@ -93,6 +93,7 @@ typedef enum cli_id {
     CLI_DECIMAL,
     CLI_WEIGHTS_COLUMN,
     CLI_CHOOSE,
+    CLI_COMBINE,
     CLI_SUBSETS,
     CLI_WITH_REPLACEMENT,
     CLI_INCLUDE,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { OUT_JSON, OUT_MODEL, OUT_CODES, OUT_PLOT, OUT_COUNT };
-enum { TABLE_ROWS = 10 };
+enum { TABLE_ROWS = 10, COMBINE = 5 };
 
 typedef struct explore_options {
     cli_output outputs[OUT_COUNT];
@@ -106,6 +106,8 @@ static int take(explore_options *options, const cli_parser *parser, int id) {
         return take_rank(options, parser);
     case CLI_BEST:
         return cli_int(parser, "--best", &explore->best, 1, KM_SUBSETS_MAX);
+    case CLI_COMBINE:
+        return cli_int(parser, "--combine", &explore->combine, 0, KM_COMBINE_MAX);
     case CLI_JSON:
         options->outputs[OUT_JSON].path = parser->value;
         return 0;
@@ -249,6 +251,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_spec spec;
     cli_data_init(&options.data);
     km_explore_params_init(&options.explore);
+    options.explore.combine = COMBINE;
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;
     options.explore.log = cli_log();
@@ -290,6 +293,8 @@ static const cli_option options_list[] = {
      "balanced_accuracy, "
      "mutual_information, r2;\ndefault: balanced_accuracy, r2, or without an outcome the silhouette"},
     {CLI_BEST, "best", 0, "N", "so many subsets count as the best; default: 10, but a fifth of all\nat most"},
+    {CLI_COMBINE, "combine", 0, "N",
+     "with --outcome, how well two and three of the best N codes predict it\ntogether; default: 5, 0: none"},
     CLI_DATA_OPTIONS,
     {CLI_JSON, "json", 0, "FILE", "write all subsets as JSON; with - standard output holds only that"},
     {CLI_CODES, "codes", 0, "FILE.npy", "write the labels of the best: a row a row, a byte a subset"},

@@ -365,6 +365,61 @@ START_TEST(outcome_of_classes) {
 }
 END_TEST
 
+// Two codes as one: the most frequent class of each pair of labels, by loops over the codes.
+static void hold_combined(const km_explore_result *found, const double *outcome, int64_t at) {
+    const km_combined *c = &found->combined[at];
+    int64_t learnt[2][512] = {{0}}, right = 0, all = 0;
+    for (int turn = 0; turn < 2; turn++)
+        for (int64_t i = 0; i < found->rows; i++) {
+            int64_t joint = 0;
+            if (isnan(outcome[i])) continue;
+            for (int64_t p = 0; p < c->size; p++)
+                joint = joint * 8 + found->codes_of_rows[i * found->codes + c->places[p]];
+            int is_out = km_draw(found->seed, 0x486f6c646f757421ull, 0, (uint64_t)i) < found->holdout;
+            if (!turn && !is_out) learnt[(int)outcome[i]][joint]++;
+            if (!turn || !is_out) continue;
+            all++;
+            // The group that is more frequent in all rows is 0, which wins a label that was not learnt, too.
+            right += outcome[i] == (learnt[1][joint] > learnt[0][joint]);
+        }
+    ck_assert_double_le(fabs(c->figures[KM_RANK_accuracy] - (double)right / (double)all), 1e-12);
+}
+
+START_TEST(codes_together) {
+    double *points = malloc(N * D * sizeof *points), *outcome = malloc(N * sizeof *outcome);
+    points_make(points, outcome, N, D, 4);
+    for (int64_t i = 0; i < N; i += 50) outcome[i] = NAN;
+    km_data *data = data_of(points, N, D, NULL);
+    km_explore_params p = params_of(&shapes[0]);
+    km_outcome *y;
+    ck_assert_int_eq(km_outcome_from_memory(&y, outcome, N, KM_OUTCOME_AUTO, "y", NULL), KM_OK);
+    p.outcome = y;
+    p.holdout = .4;
+    p.combine = 4;
+    km_explore_result *found = explored(data, &p);
+    ck_assert_int_eq(found->combined_count, 6 + 4);
+    for (int64_t i = 0; i < found->combined_count; i++) {
+        hold_combined(found, outcome, i);
+        ck_assert(i == 0 || found->combined[i].figures[KM_RANK_balanced_accuracy] <=
+                                found->combined[i - 1].figures[KM_RANK_balanced_accuracy]);
+    }
+    ck_assert_double_gt(found->combined[0].figures[KM_RANK_mutual_information],
+                        found->subsets[found->ranking[0]].figures[KM_RANK_mutual_information]);
+    km_explore_destroy(&found);
+    // Codes that nobody wants are not returned.
+    p.codes = 0;
+    found = explored(data, &p);
+    ck_assert_int_eq(found->codes, 0);
+    ck_assert_ptr_null(found->codes_of_rows);
+    ck_assert_int_eq(found->combined_count, 10);
+    km_explore_destroy(&found);
+    km_outcome_destroy(&y);
+    km_data_destroy(&data);
+    free(points);
+    free(outcome);
+}
+END_TEST
+
 START_TEST(outcome_of_numbers) {
     double *points = malloc(N * D * sizeof *points), *outcome = malloc(N * sizeof *outcome);
     points_make(points, NULL, N, D, 4);
@@ -509,6 +564,7 @@ START_TEST(bad_params) {
     REFUSE(p.with_replacement = 1, KM_ERROR_USAGE, "needs a number");
     REFUSE(p.device = 0, KM_ERROR_DEVICE, "CPU alone");
     REFUSE(p.init = KM_INIT_GIVEN, KM_ERROR_USAGE, "k-means++ or random");
+    REFUSE(p.combine = 21, KM_ERROR_USAGE, "combine is 21; it must be 0..20");
     REFUSE(p.n_init = 0, KM_ERROR_USAGE, "n_init is 0");
     REFUSE(p.max_iter = 0, KM_ERROR_USAGE, "max_iter is 0");
     REFUSE(p.tol = -1, KM_ERROR_USAGE, "tol is -1");
@@ -595,6 +651,7 @@ int main(void) {
     tcase_add_test(rest, subsets_in_order);
     tcase_add_test(rest, draws_are_different_and_even);
     tcase_add_test(rest, outcome_of_classes);
+    tcase_add_test(rest, codes_together);
     tcase_add_test(rest, outcome_of_numbers);
     tcase_add_test(rest, model_predicts_the_code);
     tcase_add_test(rest, interrupted_gives_what_is_done);

@@ -63,6 +63,7 @@ KM_API const char *km_rank_title(km_rank rank);
 enum {
     KM_OUTCOME_CLASSES_MAX = 4096, ///< Most classes of an outcome.
     KM_SUBSETS_MAX = 10000000,     ///< Most subsets of one call.
+    KM_COMBINE_MAX = 20,           ///< Most codes that are combined by two and three.
 };
 
 /// What the outcome of a row is.
@@ -114,6 +115,9 @@ typedef struct km_explore_params {
     int64_t best;     ///< How many subsets count as the best, for km_explore_result.among_best. Default 10.
     /// Of so many of the best the labels of all rows are returned, a byte each; -1: of all of the best. Default 0.
     int64_t codes;
+    /// With an outcome, so many of the best codes are combined by two and three (km_explore_result.combined), up to
+    /// KM_COMBINE_MAX. Default 0: none.
+    int64_t combine;
     const km_outcome *outcome; ///< What codes are to predict; the caller's. Default NULL.
     double holdout;            ///< Share of the rows that figures of the outcome are of. Default 0: all rows.
     int device;                ///< KM_HOST or KM_DEVICE_AUTO, which means it too. Default KM_HOST.
@@ -145,6 +149,14 @@ typedef struct km_explored {
     double figures[KM_RANK_COUNT];  ///< By each km_rank; NaN: not defined.
 } km_explored;
 
+/// Several of the best codes as one: a row's joint label is what it has in each of them.
+typedef struct km_combined {
+    int64_t places[3];             ///< `size` places in the ranking, from 0, ascending.
+    int64_t size;                  ///< 2 or 3.
+    int64_t k;                     ///< Joint labels that there may be.
+    double figures[KM_RANK_COUNT]; ///< Those of the outcome; the others are NaN.
+} km_combined;
+
 /// What exploring found. Read-only; all that it points to belongs to it, and refers neither to the data nor
 /// to the params.
 typedef struct km_explore_result {
@@ -174,7 +186,9 @@ typedef struct km_explore_result {
     int64_t codes;             ///< Columns of `codes_of_rows`.
     const uint8_t *
         codes_of_rows; ///< rows x codes: labels by the best subsets; 255: a row that was dropped. NULL: none.
-    int64_t distances; ///< Points against centroids that the iterations computed.
+    const km_combined *combined; ///< combined_count combinations of the best codes, the best first.
+    int64_t combined_count;      ///< 0: none were wanted.
+    int64_t distances;           ///< Points against centroids that the iterations computed.
     int64_t table_bytes;         ///< Memory of the table.
     int64_t subset_bytes;        ///< Memory that a thread had for a subset in work, at most.
     double load_ms;              ///< Wall time of reading the table.

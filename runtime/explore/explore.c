@@ -10,6 +10,7 @@
 #include "../read/reader.h"
 #include "../threads.h"
 #include "choose.h"
+#include "combine.h"
 #include "explored.h"
 #include "outcome.h"
 #include "subsets.h"
@@ -120,6 +121,9 @@ static km_status check_params(const explore *x) {
                        "first centroids are those of k-means++ or random points here");
     if (p->subsets < 0 || p->best < 0 || p->codes < -1 || p->size_min < 0 || p->size_max < 0)
         return km_fail(x->err, KM_ERROR_USAGE, "subsets, best, codes and sizes must not be negative");
+    if (p->combine < 0 || p->combine > KM_COMBINE_MAX)
+        return km_fail(x->err, KM_ERROR_USAGE, "combine is %lld; it must be 0..%d", (long long)p->combine,
+                       KM_COMBINE_MAX);
     if (p->with_replacement && !p->subsets)
         return km_fail(x->err, KM_ERROR_USAGE, "with replacement needs a number of subsets to draw");
     KM_TRY(check_rank(x));
@@ -177,7 +181,8 @@ static km_status load_table(explore *x) {
                                              x->err));
     KM_TRY(x->engine->backend->load(x->engine, &x->stats, x->data, &x->load, x->err));
     x->out->exponent = x->load.exponent;
-    km_cpu_subsets_squares(x->squares = columns + 2 * d, x->engine);
+    if (x->engine->plan->spec.target.kind == KM_TARGET_CPU)
+        km_cpu_subsets_squares(x->squares = columns + 2 * d, x->engine);
     result->n = n;
     result->d = d;
     result->rows = km_data_rows(x->data);
@@ -607,44 +612,59 @@ static void warn_of_subsets(explore *x) {
                        (long long)unconverged, (long long)result->count, (long long)x->params->max_iter);
 }
 
-// Labels of the best subsets, by one more read of the table for all of them.
+// Labels of all points by one of the best subsets, by one more read of the table.
+static km_status make_code(explore *x, uint8_t *code, int64_t place) {
+    const km_explore_result *result = &x->out->result;
+    const km_explored *explored = &result->subsets[result->ranking[place]];
+    int32_t k = explored->k;
+    explore alone = *x;
+    alone.clusters = &k;
+    alone.clusters_count = 1;
+    alone.k_sum = k;
+    fits f = {0};
+    km_subsets_job job = x->job;
+    job.clusters = &k;
+    job.clusters_count = job.restarts = 1;
+    job.tally = NULL;
+    job.stopped = NULL;
+    km_status status = fits_alloc(&f, &alone, 1, x->err);
+    if (status == KM_OK) {
+        f.fits[0].codes = code;
+        f.fits[0].tallies = NULL;
+        for (int64_t j = 0; j < k * explored->size; j++)
+            f.fits[0].centroids[j] = ldexp(explored->centroids_fitted[j], x->load.exponent);
+        status = km_cpu_subsets_finish(&job, &x->subsets[result->ranking[place]], 1, f.fits, x->err);
+    }
+    fits_free(&f);
+    return status;
+}
+
+// Codes of the best subsets: a row for each row of the table, and what they say together.
 static km_status make_codes(explore *x) {
     km_explore_owner *out = x->out;
     km_explore_result *result = &out->result;
     int64_t n = result->n, rows = result->rows,
             count = km_min(x->params->codes < 0 ? result->best : x->params->codes, result->count);
-    if (count == 0) return KM_OK;
-    uint8_t *all = km_result_alloc_large(out->owner, rows * count, 1, x->err);
-    uint8_t *one = malloc((size_t)n);
+    int64_t combined = x->params->outcome ? km_min(x->params->combine, result->count) : 0;
+    km_codes codes = {.n = n, .count = combined, .weights = km_data_weights(x->data)};
     km_status status = KM_OK;
-    if (!all || !one) status = km_fail_memory(x->err, "the codes", rows * count + n);
-    if (status == KM_OK) memset(all, 255, (size_t)(rows * count));
-    for (int64_t i = 0; i < count && status == KM_OK; i++) {
-        const km_explored *explored = &result->subsets[result->ranking[i]];
-        int32_t k = explored->k;
-        explore alone = *x;
-        alone.clusters = &k;
-        alone.clusters_count = 1;
-        alone.k_sum = k;
-        fits f = {0};
-        km_subsets_job job = x->job;
-        job.clusters = &k;
-        job.clusters_count = job.restarts = 1;
-        job.tally = NULL;
-        job.stopped = NULL;
-        status = fits_alloc(&f, &alone, 1, x->err);
-        if (status == KM_OK) {
-            f.fits[0].codes = one;
-            f.fits[0].tallies = NULL;
-            for (int64_t j = 0; j < k * explored->size; j++)
-                f.fits[0].centroids[j] = ldexp(explored->centroids_fitted[j], x->load.exponent);
-            status = km_cpu_subsets_finish(&job, &x->subsets[result->ranking[i]], 1, f.fits, x->err);
-        }
-        for (int64_t p = 0; p < n && status == KM_OK; p++)
+    if (count == 0 && combined == 0) return KM_OK;
+    uint8_t *all = count ? km_result_alloc_large(out->owner, rows * count, 1, x->err) : NULL;
+    uint8_t *own = malloc((size_t)(n * (combined + 1)));
+    if ((count && !all) || !own)
+        status = km_fail_memory(x->err, "the codes", rows * count + n * (combined + 1));
+    if (status == KM_OK && all) memset(all, 255, (size_t)(rows * count));
+    for (int64_t i = 0; i < km_max(count, combined) && status == KM_OK; i++) {
+        uint8_t *one = own + km_min(i, combined) * n;
+        status = make_code(x, one, i);
+        for (int64_t p = 0; p < n && i < count && status == KM_OK; p++)
             all[km_data_row_of(x->data, p) * count + i] = one[p];
-        fits_free(&f);
+        if (i < combined) codes.k[i] = result->subsets[result->ranking[i]].k;
     }
-    free(one);
+    codes.codes = own;
+    if (status == KM_OK && combined)
+        status = km_explore_combine(out, &codes, &x->tally, x->params->outcome, x->err);
+    free(own);
     result->codes = status == KM_OK ? count : 0;
     result->codes_of_rows = status == KM_OK ? all : NULL;
     return status;

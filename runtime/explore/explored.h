@@ -10,6 +10,7 @@ typedef struct km_explore_owner {
     km_result_owner *owner;   // of all memory, and of the warnings
     km_explored *explored;
     double *centroids;
+    km_combined *combined;
     int64_t *counts, *ranking, *among_best;
     const double *centre, *factor; // d: of the table, the factor with the power of two
     int exponent;

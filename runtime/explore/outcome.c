@@ -181,38 +181,47 @@ static int64_t most_frequent(const double *tallies, int64_t classes, int64_t k) 
     return best;
 }
 
-// Bits that a label says of the class, in one part.
+// n log2 n
+static double n_log_n(double n) {
+    return n > 0 ? n * log2(n) : 0;
+}
+
+// Bits that a label says of the class, in one part: entropies of class and label less that of both.
 static double mutual_information(const double *tallies, int64_t classes, int64_t k, int part) {
-    double total = 0, bits = 0;
-    for (int64_t c = 0; c < classes; c++)
-        for (int64_t j = 0; j < k; j++) total += at(tallies, classes, k, part, c, j);
+    double total = 0, sum = 0;
     for (int64_t c = 0; c < classes; c++) {
         double of_class = 0;
-        for (int64_t j = 0; j < k; j++) of_class += at(tallies, classes, k, part, c, j);
         for (int64_t j = 0; j < k; j++) {
-            double both = at(tallies, classes, k, part, c, j), of_label = 0;
-            if (!(both > 0)) continue;
-            for (int64_t o = 0; o < classes; o++) of_label += at(tallies, classes, k, part, o, j);
-            bits += both / total * log2(both * total / (of_class * of_label));
+            double both = at(tallies, classes, k, part, c, j);
+            of_class += both;
+            sum += n_log_n(both);
         }
+        total += of_class;
+        sum -= n_log_n(of_class);
     }
+    for (int64_t j = 0; j < k; j++) {
+        double of_label = 0;
+        for (int64_t c = 0; c < classes; c++) of_label += at(tallies, classes, k, part, c, j);
+        sum -= n_log_n(of_label);
+    }
+    double bits = (sum + n_log_n(total)) / total;
     return bits > 0 ? bits : 0;
 }
 
 static void class_figures(double *figures, const double *tallies, int64_t classes, int64_t k, int part) {
     int64_t otherwise = most_frequent(tallies, classes, k), seen = 0;
-    double right = 0, total = 0, recalls = 0;
+    double right = 0, total = 0, recalls = 0, right_of[KM_OUTCOME_CLASSES_MAX] = {0};
+    for (int64_t j = 0; j < k; j++) {
+        int64_t named = guess(tallies, classes, k, j, otherwise);
+        right_of[named] += at(tallies, classes, k, part, named, j);
+    }
     for (int64_t c = 0; c < classes; c++) {
-        double of_class = 0, right_here = 0;
-        for (int64_t j = 0; j < k; j++) {
-            double count = at(tallies, classes, k, part, c, j);
-            of_class += count;
-            if (guess(tallies, classes, k, j, otherwise) == c) right_here += count;
-        }
+        double of_class = 0;
+        for (int64_t j = 0; j < k; j++) of_class += at(tallies, classes, k, part, c, j);
         total += of_class;
-        right += right_here;
+        right += right_of[c];
         if (!(of_class > 0)) continue;
-        recalls += right_here / of_class;
+        recalls += right_of[c] / of_class;
         seen++;
     }
     if (!(total > 0)) return;

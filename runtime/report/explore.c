@@ -80,6 +80,26 @@ static json_t *warnings_to_json(const km_explore_result *result) {
     return list;
 }
 
+static json_t *combined_to_json(const km_explore_result *result) {
+    json_t *list = json_array();
+    int failed = !list;
+    for (int64_t i = 0; i < result->combined_count; i++) {
+        const km_combined *c = &result->combined[i];
+        json_t *object = json_object(), *subsets = json_array();
+        for (int64_t p = 0; p < c->size; p++) {
+            const km_explored *subset = &result->subsets[result->ranking[c->places[p]]];
+            failed |= json_array_append_new(subsets, columns_to_json(result, subset->columns, subset->size));
+        }
+        failed |= json_object_set_new(object, "subsets", subsets);
+        failed |= json_object_set_new(object, "k", json_integer(c->k));
+        failed |= json_object_set_new(object, "figures", figures_to_json(c->figures));
+        failed |= json_array_append_new(list, object);
+    }
+    if (!failed) return list;
+    json_decref(list);
+    return NULL;
+}
+
 static json_t *subsets_to_json(const km_explore_result *result) {
     json_t *list = json_array();
     for (int64_t i = 0; list && i < result->count; i++) {
@@ -116,6 +136,7 @@ km_status km_explore_to_json(char **out, const km_explore_result *result, km_err
     }
     failed |= json_object_set_new(root, "columns", often_to_json(result));
     failed |= json_object_set_new(root, "subsets", subsets_to_json(result));
+    if (result->combined_count) failed |= json_object_set_new(root, "combined", combined_to_json(result));
     failed |= json_object_set_new(root, "load_ms", km_json_real(result->load_ms));
     failed |= json_object_set_new(root, "run_ms", km_json_real(result->run_ms));
     failed |= json_object_set_new(root, "table_bytes", json_integer(result->table_bytes));
@@ -196,6 +217,27 @@ static void bars(km_text *text, const km_explore_result *result, int looks) {
     }
 }
 
+enum { COMBINED_SHOWN = 5 };
+
+// The best codes joined, by their places in the table above.
+static void combined(km_text *text, const km_explore_result *result) {
+    if (!result->combined_count) return;
+    km_text_puts(text, "\nThe best codes together, by place:\n");
+    for (int64_t i = 0; i < result->combined_count && i < COMBINED_SHOWN; i++) {
+        const km_combined *c = &result->combined[i];
+        char places[40];
+        int at = 0;
+        for (int64_t p = 0; p < c->size; p++)
+            at += snprintf(places + at, sizeof places - (size_t)at, "%s%lld", p ? " + " : "",
+                           (long long)c->places[p] + 1);
+        km_text_printf(text, "%6s  %-*s  %3lld", "", NAMES_WIDTH, places, (long long)c->k);
+        for (int s = 0; s < SHOWN_COUNT; s++)
+            if (is_defined(result, shown[s].rank) && !isnan(c->figures[shown[s].rank]))
+                km_text_printf(text, "  %10.4f", c->figures[shown[s].rank]);
+        km_text_puts(text, "\n");
+    }
+}
+
 static void outcome_line(km_text *text, const km_explore_result *result) {
     if (!result->outcome_rows) return;
     int64_t seen = result->outcome_held_out ? result->outcome_held_out : result->outcome_rows;
@@ -223,6 +265,7 @@ km_status km_explore_to_table(char **out, const km_explore_result *result, int64
         if (i == rows && worst > i) km_text_printf(&text, "%6s\n", "...");
         if (i < rows || i >= worst) row(&text, result, i);
     }
+    combined(&text, result);
     bars(&text, result, looks);
     return km_text_take(out, &text, err);
 }
