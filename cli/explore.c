@@ -108,6 +108,8 @@ static int take(explore_options *options, const cli_parser *parser, int id) {
         return cli_int(parser, "--best", &explore->best, 1, KM_SUBSETS_MAX);
     case CLI_COMBINE:
         return cli_int(parser, "--combine", &explore->combine, 0, KM_COMBINE_MAX);
+    case CLI_PERMUTATIONS:
+        return cli_int(parser, "--permutations", &explore->permutations, 1, 1000);
     case CLI_JSON:
         options->outputs[OUT_JSON].path = parser->value;
         return 0;
@@ -289,9 +291,11 @@ static const cli_option options_list[] = {
      "\ndefault: classes where it is text or at most 20 whole numbers"},
     {CLI_HOLDOUT, "holdout", 0, "X", "share of the rows that the outcome's figures are of; default: all"},
     {CLI_RANK, "rank", 0, "FIGURE",
-     "simplified_silhouette, explained, calinski_harabasz, agreed;\nwith --outcome accuracy, "
+     "simplified_silhouette, explained, calinski_harabasz, permuted, agreed;\nwith --outcome accuracy, "
      "balanced_accuracy, "
      "mutual_information, r2;\ndefault: balanced_accuracy, r2, or without an outcome the silhouette"},
+    {CLI_PERMUTATIONS, "permutations", 0, "N",
+     "of --rank permuted: tables of permuted columns that are explored beside;\ndefault: 3"},
     {CLI_BEST, "best", 0, "N", "so many subsets count as the best; default: 10, but a fifth of all\nat most"},
     {CLI_COMBINE, "combine", 0, "N",
      "with --outcome, how well two and three of the best N codes predict it\ntogether; default: 5, 0: none"},

@@ -128,11 +128,16 @@ int cli_progress(void *user, const km_progress *progress) {
         show_parse(progress);
         return 0;
     }
-    char done[64] = "", passes[64] = "";
+    char done[64] = "", passes[64] = "", left[64] = "";
     if (progress->total > 0)
         snprintf(done, sizeof done, " %lld of %lld,", (long long)progress->done, (long long)progress->total);
+    // Subsets take the same time each; what other phases have left is not known.
+    if (strcmp(progress->phase, "explore") == 0 && progress->done > 0 && progress->total > progress->done)
+        snprintf(
+            left, sizeof left, ", about %.0f s left",
+            ceil(progress->elapsed_s * (double)(progress->total - progress->done) / (double)progress->done));
     if (progress->passes > 0) snprintf(passes, sizeof passes, " %lld passes,", (long long)progress->passes);
-    fprintf(stderr, "\r\033[K%s%s%s %.1f s", progress->phase, done, passes, progress->elapsed_s);
+    fprintf(stderr, "\r\033[K%s%s%s %.1f s%s", progress->phase, done, passes, progress->elapsed_s, left);
     fflush(stderr);
     progress_shown = 1;
     return 0;

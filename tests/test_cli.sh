@@ -629,6 +629,8 @@ terminal() {
     on_terminal "$job"
     in_stdout $'\033\\[1;32m\\*'
     in_stdout $'\r\033\\[K(build|read|seed|sweep)'
+    on_terminal "'$kmgen' explore '$work/in/blobs.f32' --features 4 --choose 1..4 -k 8 --n-init 100 --threads 1"
+    in_stdout $'\r\033\\[Kexplore [0-9]+ of 15, [0-9.]+ s, about [0-9]+ s left'
     on_terminal "NO_COLOR=1 $job"
     expect "colour in spite of NO_COLOR" test -z "$(grep -E $'\033\\[[0-9]' "$work/stdout")"
     on_terminal "TERM=dumb $job"

@@ -385,6 +385,51 @@ static void hold_combined(const km_explore_result *found, const double *outcome,
     ck_assert_double_le(fabs(c->figures[KM_RANK_accuracy] - (double)right / (double)all), 1e-12);
 }
 
+// By Calinski-Harabasz a single column comes first, whatever is clustered together. Against permuted columns those come
+// first that tell the groups apart together, and columns that say nothing of each other have about 0.
+START_TEST(sizes_compare_against_permuted_columns) {
+    double *points = malloc(N * D * sizeof *points);
+    points_make(points, NULL, N, D, 4);
+    km_data *data = data_of(points, N, D, NULL);
+    km_explore_params p = params_of(&shapes[1]);
+    p.size_max = 3;
+    p.codes = 2;
+    p.rank = KM_RANK_calinski_harabasz;
+    km_explore_result *plain = explored(data, &p), *found;
+    ck_assert_int_eq(plain->subsets[plain->ranking[0]].size, 1);
+    p.rank = KM_RANK_permuted;
+    found = explored(data, &p);
+    const km_explored *best = &found->subsets[found->ranking[0]];
+    ck_assert_int_ge(best->size, 2);
+    for (int64_t f = 0; f < best->size; f++)
+        ck_assert(best->columns[f] == 1 || best->columns[f] == 4 || best->columns[f] == 5);
+    ck_assert_double_gt(best->figures[KM_RANK_permuted], .2);
+    for (int64_t i = 0; i < found->count; i++) {
+        const km_explored *x = &found->subsets[i];
+        int groups = 0;
+        for (int64_t f = 0; f < x->size; f++)
+            groups += x->columns[f] == 1 || x->columns[f] == 4 || x->columns[f] == 5;
+        if (groups < 2) ck_assert_double_lt(fabs(x->figures[KM_RANK_permuted]), .05);
+        // The table is again what it was.
+        ck_assert_mem_eq(x->centroids, plain->subsets[i].centroids,
+                         (size_t)(x->k * x->size) * sizeof(double));
+        ck_assert_double_eq(x->figures[KM_RANK_calinski_harabasz],
+                            plain->subsets[i].figures[KM_RANK_calinski_harabasz]);
+    }
+    hold_against_fit(data, found, 0, &p);
+    p.threads = 1;
+    km_explore_result *one = explored(data, &p);
+    for (int64_t i = 0; i < found->count; i++)
+        ck_assert_double_eq(found->subsets[i].figures[KM_RANK_permuted],
+                            one->subsets[i].figures[KM_RANK_permuted]);
+    km_explore_destroy(&one);
+    km_explore_destroy(&plain);
+    km_explore_destroy(&found);
+    km_data_destroy(&data);
+    free(points);
+}
+END_TEST
+
 START_TEST(codes_together) {
     double *points = malloc(N * D * sizeof *points), *outcome = malloc(N * sizeof *outcome);
     points_make(points, outcome, N, D, 4);
@@ -651,6 +696,7 @@ int main(void) {
     tcase_add_test(rest, subsets_in_order);
     tcase_add_test(rest, draws_are_different_and_even);
     tcase_add_test(rest, outcome_of_classes);
+    tcase_add_test(rest, sizes_compare_against_permuted_columns);
     tcase_add_test(rest, codes_together);
     tcase_add_test(rest, outcome_of_numbers);
     tcase_add_test(rest, model_predicts_the_code);

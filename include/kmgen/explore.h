@@ -21,7 +21,9 @@ KM_BEGIN
 
 /// What subsets are ranked by: X(name, title, needs). All are better when larger, and may be compared between
 /// subsets of different columns and sizes, but for Calinski-Harabasz, which grows with what the columns have
-/// in common and with fewer of them.
+/// in common and with fewer of them. `permuted` is the logarithm of its ratio to the mean of the same figure
+/// over tables each of whose columns is permuted by itself, so that nothing is left but what each column has
+/// alone: 0 where columns say nothing of each other, for subsets of any size.
 ///
 /// A code is the list of labels of one subset and K. The best guess of an outcome from a code is the most
 /// frequent class of each label, or for numbers the mean of each label; both are learnt from the rows that
@@ -30,6 +32,7 @@ KM_BEGIN
     X(simplified_silhouette, "simplified silhouette", KM_RANK_ANY)                                           \
     X(explained, "share of variance explained", KM_RANK_ANY)                                                 \
     X(calinski_harabasz, "Calinski-Harabasz", KM_RANK_ANY)                                                   \
+    X(permuted, "log ratio of Calinski-Harabasz to permuted columns", KM_RANK_ANY)                           \
     X(agreed, "share of restarts that agree", KM_RANK_ANY)                                                   \
     X(accuracy, "accuracy", KM_RANK_CLASSES)                                                                 \
     X(balanced_accuracy, "balanced accuracy", KM_RANK_CLASSES)                                               \
@@ -112,7 +115,9 @@ typedef struct km_explore_params {
     km_init init;     ///< KM_INIT_PLUSPLUS or KM_INIT_RANDOM. Default KM_INIT_PLUSPLUS.
     uint64_t seed;    ///< Of the draws of subsets, first centroids, and rows that are held out. Default 0.
     km_rank rank;     ///< What decides. Default KM_RANK_AUTO.
-    int64_t best;     ///< How many subsets count as the best, for km_explore_result.among_best. Default 10.
+    /// Of KM_RANK_permuted: how often the columns are permuted. Each takes as long as exploring. Default 3.
+    int64_t permutations;
+    int64_t best; ///< How many subsets count as the best, for km_explore_result.among_best. Default 10.
     /// Of so many of the best the labels of all rows are returned, a byte each; -1: of all of the best. Default 0.
     int64_t codes;
     /// With an outcome, so many of the best codes are combined by two and three (km_explore_result.combined), up to

@@ -6,6 +6,8 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/cpu/facts.h"
+#include "../../templates/both.h"
+#include "../../templates/draws.h"
 #include "../rounding.h"
 #include "subsets.h"
 #include <math.h>
@@ -16,6 +18,7 @@
 // little, so most of them are not at the optimum to the last digit.
 #define AGREE_RELATIVE 1e-3
 enum { TYPICAL_ROWS = 128 };
+#define DRAW_PERMUTATION 0x5065726d75746564ull
 
 // Columns ----------------------------------------------------------------------------------------------------
 
@@ -484,6 +487,28 @@ void km_cpu_subsets_squares(double *squares, const km_engine *base) {
     for (int64_t f = 0; f < d; f++) squares[f] = 0;
     for (int64_t first = 0; first < base->n; first += table->soa_points)
         for (int64_t f = 0; f < d; f++, column += bytes) squares[f] += group_square(table, column);
+}
+
+// Fisher and Yates: value i is exchanged with one of the values 0 .. i, from the last to the first.
+static void permute_column(cpu_engine *table, int64_t column, uint64_t seed, int64_t turn, int undo) {
+    int64_t n = table->base.n, d = table->base.d, size = table->real_bytes, group = table->soa_points;
+    uint8_t *values = table->points + column * group * size, other[8];
+    for (int64_t s = 1; s < n; s++) {
+        int64_t i = undo ? s : n - s;
+        double u = km_draw(seed ^ DRAW_PERMUTATION, (uint64_t)turn, (uint64_t)column, (uint64_t)i);
+        int64_t j = km_min((int64_t)(u * (double)(i + 1)), i);
+        uint8_t *a = values + (i / group * group * d + i % group) * size,
+                *b = values + (j / group * group * d + j % group) * size;
+        memcpy(other, a, (size_t)size);
+        memmove(a, b, (size_t)size);
+        memcpy(b, other, (size_t)size);
+    }
+}
+
+void km_cpu_subsets_permute(km_engine *base, uint64_t seed, int64_t turn, int undo) {
+    cpu_engine *table = (cpu_engine *)base;
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)km_min(table->threads, base->d))
+    for (int64_t c = 0; c < base->d; c++) permute_column(table, c, seed, turn, undo);
 }
 
 int64_t km_cpu_subsets_bytes(const km_subsets_job *job, int64_t size) {

@@ -50,6 +50,9 @@ typedef struct explore {
     uint8_t *is_done; // of each subset
     km_subsets_job job;
     int64_t threads, block, done;
+    // Of KM_RANK_permuted: the mean of Calinski-Harabasz of each subset and K, and the tables that are run beside it.
+    double *permuted;
+    int64_t turn, turns;
     int stop;
     double begin_ms;
     km_error *err;
@@ -62,6 +65,7 @@ void km_explore_params_init(km_explore_params *params) {
                                   .max_iter = 300,
                                   .tol = 1e-4,
                                   .rank = KM_RANK_AUTO,
+                                  .permutations = 3,
                                   .device = KM_HOST};
 }
 
@@ -98,6 +102,20 @@ static km_status check_rank(const explore *x) {
     return KM_OK;
 }
 
+static km_status check_permuted(const explore *x) {
+    const km_explore_params *p = x->params;
+    if (p->rank != KM_RANK_permuted) return KM_OK;
+    if (p->permutations < 1 || p->permutations > 1000)
+        return km_fail(x->err, KM_ERROR_USAGE, "permutations is %lld; it must be 1..1000",
+                       (long long)p->permutations);
+    if (km_data_weights(x->data))
+        return km_fail(
+            x->err, KM_ERROR_USAGE,
+            "ranking by permuted columns takes points without weights, as a value would lose its weight; "
+            "choose another rank, or leave the weights out");
+    return KM_OK;
+}
+
 static km_status check_params(const explore *x) {
     const km_explore_params *p = x->params;
     if (p->device != KM_HOST && p->device != KM_DEVICE_AUTO)
@@ -127,6 +145,7 @@ static km_status check_params(const explore *x) {
     if (p->with_replacement && !p->subsets)
         return km_fail(x->err, KM_ERROR_USAGE, "with replacement needs a number of subsets to draw");
     KM_TRY(check_rank(x));
+    KM_TRY(check_permuted(x));
     return check_clusters(x);
 }
 
@@ -383,7 +402,8 @@ static km_status results_alloc(explore *x) {
 }
 
 // Figures of one fit.
-static void figures_of(double *figures, const explore *x, const km_subset *subset, const km_subset_fit *fit) {
+static void figures_of(double *figures, const explore *x, const km_subset *subset, const km_subset_fit *fit,
+                       const double *permuted) {
     double within = 0, margin = 0, total = 0, weight = x->stats.total_weight;
     int64_t k = 0;
     for (int r = 0; r < KM_RANK_COUNT; r++) figures[r] = NAN;
@@ -403,8 +423,20 @@ static void figures_of(double *figures, const explore *x, const km_subset *subse
     if (k > 1 && within > 0 && weight > (double)k)
         figures[KM_RANK_calinski_harabasz] =
             (total - within) / (double)(k - 1) / (within / (weight - (double)k));
+    if (permuted && *permuted > 0)
+        figures[KM_RANK_permuted] = log(figures[KM_RANK_calinski_harabasz] / *permuted);
     if (fit->tallies)
         km_outcome_figures(figures, fit->tallies, x->params->outcome, fit->k, x->params->holdout > 0);
+}
+
+// Adds to the means over tables of permuted columns.
+static void add_permuted(explore *x, int64_t index, const km_subset_fit *fits) {
+    for (int64_t q = 0; q < x->clusters_count; q++) {
+        double figures[KM_RANK_COUNT];
+        figures_of(figures, x, &x->subsets[index], &fits[q], NULL);
+        x->permuted[index * x->clusters_count + q] +=
+            figures[KM_RANK_calinski_harabasz] / (double)x->params->permutations;
+    }
 }
 
 // Keeps the K that the ranking prefers.
@@ -415,7 +447,8 @@ static void keep_best(explore *x, int64_t index, const km_subset_fit *fits) {
     int64_t size = subset->size, place = index * x->k_max * x->choice.size_max, best = 0;
     double figures[KM_RANK_COUNT];
     for (int64_t q = 0; q < x->clusters_count; q++) {
-        figures_of(figures, x, subset, &fits[q]);
+        figures_of(figures, x, subset, &fits[q],
+                   x->permuted ? &x->permuted[index * x->clusters_count + q] : NULL);
         double own = figures[out->result.rank], other = explored->figures[out->result.rank];
         if (q && !(own > other || (isnan(other) && !isnan(own)))) continue;
         best = q;
@@ -463,7 +496,8 @@ static void fits_free(fits *f) {
 }
 
 static int64_t tally_numbers(const explore *x, int64_t k) {
-    return x->params->outcome ? x->tally.cells_count * km_tally_sums(&x->tally) * k : 0;
+    return x->params->outcome && x->turn == x->turns ? x->tally.cells_count * km_tally_sums(&x->tally) * k
+                                                     : 0;
 }
 
 static km_status fits_alloc(fits *f, const explore *x, int64_t count, km_error *err) {
@@ -484,7 +518,7 @@ static km_status fits_alloc(fits *f, const explore *x, int64_t count, km_error *
         f->fits[i].sse = f->fits[i].weights + k;
         f->fits[i].distance = f->fits[i].sse + k;
         f->fits[i].margin = f->fits[i].distance + k;
-        if (x->params->outcome) f->fits[i].tallies = f->fits[i].margin + k;
+        if (x->params->outcome && x->turn == x->turns) f->fits[i].tallies = f->fits[i].margin + k;
         at += k * (size + 4) + tally_numbers(x, k);
         counts += k;
     }
@@ -501,7 +535,9 @@ static int is_stopped(void *user) {
     int64_t done;
 #pragma omp atomic read
     done = x->done;
-    km_progress progress = {"explore", done, x->out->result.wanted, 0, (km_now_ms() - x->begin_ms) / 1e3};
+    int64_t wanted = x->out->result.wanted;
+    km_progress progress = {"explore", x->turn * wanted + done, (x->turns + 1) * wanted, 0,
+                            (km_now_ms() - x->begin_ms) / 1e3};
     if (!x->params->progress || !x->params->progress(x->params->progress_user, &progress)) return 0;
 #pragma omp atomic write
     x->stop = 1;
@@ -513,6 +549,10 @@ static km_status run_block(explore *x, int64_t first, int64_t count, km_error *e
     km_status status = fits_alloc(&f, x, count, err);
     if (status == KM_OK) status = km_cpu_subsets_run(&x->job, x->subsets + first, count, f.fits, err);
     for (int64_t i = 0; i < count && status == KM_OK; i++) {
+        if (x->turn < x->turns) {
+            add_permuted(x, first + i, f.fits + i * x->clusters_count);
+            continue;
+        }
         keep_best(x, first + i, f.fits + i * x->clusters_count);
         x->is_done[first + i] = 1;
     }
@@ -570,7 +610,7 @@ static km_status run_all(explore *x) {
         x->stop = 1;
     }
     if (first == KM_ERROR_INTERRUPTED || (first == KM_OK && x->done < count)) {
-        if (x->done == 0)
+        if (x->done == 0 || x->turn < x->turns)
             return km_fail(x->err, KM_ERROR_INTERRUPTED, "interrupted before a subset was done");
         if (x->err) x->err->text[0] = 0;
         km_result_warn(x->out->owner, x->params->log,
@@ -579,6 +619,26 @@ static km_status run_all(explore *x) {
         return KM_OK;
     }
     return first;
+}
+
+// The same subsets of tables whose columns are permuted, one after another, before those of the table itself.
+static km_status run_permuted(explore *x) {
+    km_status status = KM_OK;
+    int64_t count = x->out->result.wanted * x->clusters_count;
+    if (x->params->rank != KM_RANK_permuted) return KM_OK;
+    x->permuted = calloc((size_t)count, sizeof *x->permuted);
+    if (!x->permuted) return km_fail_memory(x->err, "figures of permuted columns", count * 8);
+    const km_tally *tally = x->job.tally;
+    x->turns = x->params->permutations;
+    x->job.tally = NULL;
+    for (x->turn = 0; x->turn < x->turns && status == KM_OK; x->turn++) {
+        km_cpu_subsets_permute(x->engine, x->params->seed, x->turn, 0);
+        status = run_all(x);
+        km_cpu_subsets_permute(x->engine, x->params->seed, x->turn, 1);
+        x->done = 0;
+    }
+    x->job.tally = tally;
+    return status;
 }
 
 // Ranking -----------------------------------------------------------------------------------------------------
@@ -713,6 +773,7 @@ static void explore_free(explore *x) {
     free(x->always);
     free(x->cells);
     free(x->values);
+    free(x->permuted);
     free(x->subsets);
 }
 
@@ -735,6 +796,7 @@ static km_status walk(explore *x) {
     make_job(x);
     km_log_line(x->params->log, KM_LOG_INFO, "explore: %lld subsets in blocks of %lld on %lld threads",
                 (long long)result->wanted, (long long)x->block, (long long)x->threads);
+    KM_TRY(run_permuted(x));
     KM_TRY(run_all(x));
     keep_done(x);
     KM_TRY(km_explore_rank(x->out, x->err));

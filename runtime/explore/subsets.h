@@ -62,6 +62,9 @@ typedef struct km_subsets_job {
 // Sums of the squares of a loaded table's columns (d), for km_subsets_job.
 void km_cpu_subsets_squares(double *squares, const km_engine *table);
 
+// Permutes each column of a loaded table by itself, by (seed, turn); `undo`: back to what it was. `squares` stay.
+void km_cpu_subsets_permute(km_engine *table, uint64_t seed, int64_t turn, int undo);
+
 // Runs `count` subsets on the calling thread; one read of the table a pass serves all of them. fits: of each
 // subset, one for each K. The result depends on neither the other subsets nor on threads.
 // KM_ERROR_INTERRUPTED: `stopped` said so.

@@ -156,13 +156,10 @@ enum { NAMES_WIDTH = 44, BAR_WIDTH = 24 };
 static const struct {
     km_rank rank;
     const char *head;
-} shown[] = {{KM_RANK_balanced_accuracy, "balanced"},
-             {KM_RANK_accuracy, "accuracy"},
-             {KM_RANK_mutual_information, "bits"},
-             {KM_RANK_r2, "R^2"},
-             {KM_RANK_simplified_silhouette, "silhouette"},
-             {KM_RANK_explained, "explained"},
-             {KM_RANK_agreed, "agreed"}};
+} shown[] = {{KM_RANK_balanced_accuracy, "balanced"}, {KM_RANK_accuracy, "accuracy"},
+             {KM_RANK_mutual_information, "bits"},    {KM_RANK_r2, "R^2"},
+             {KM_RANK_permuted, "permuted"},          {KM_RANK_simplified_silhouette, "silhouette"},
+             {KM_RANK_explained, "explained"},        {KM_RANK_agreed, "agreed"}};
 enum { SHOWN_COUNT = sizeof shown / sizeof *shown };
 
 static int is_defined(const km_explore_result *result, km_rank rank) {
@@ -171,9 +168,13 @@ static int is_defined(const km_explore_result *result, km_rank rank) {
     return 0;
 }
 
+static int shows_calinski(const km_explore_result *result) {
+    return result->rank == KM_RANK_calinski_harabasz || result->rank == KM_RANK_permuted;
+}
+
 static void head(km_text *text, const km_explore_result *result) {
     km_text_printf(text, "%6s  %-*s  %3s", "place", NAMES_WIDTH, "columns", "K");
-    if (result->rank == KM_RANK_calinski_harabasz) km_text_printf(text, "  %10s", "C-H");
+    if (shows_calinski(result)) km_text_printf(text, "  %10s", "C-H");
     for (int s = 0; s < SHOWN_COUNT; s++)
         if (is_defined(result, shown[s].rank)) km_text_printf(text, "  %10s", shown[s].head);
     km_text_puts(text, "\n");
@@ -185,8 +186,7 @@ static void row(km_text *text, const km_explore_result *result, int64_t at) {
     km_explored_text(names, sizeof names, result, subset);
     km_text_plain(names);
     km_text_printf(text, "%6lld  %-*s  %3d", (long long)at + 1, NAMES_WIDTH, names, subset->k);
-    if (result->rank == KM_RANK_calinski_harabasz)
-        km_text_printf(text, "  %10.4g", subset->figures[KM_RANK_calinski_harabasz]);
+    if (shows_calinski(result)) km_text_printf(text, "  %10.4g", subset->figures[KM_RANK_calinski_harabasz]);
     for (int s = 0; s < SHOWN_COUNT; s++) {
         if (!is_defined(result, shown[s].rank)) continue;
         double figure = subset->figures[shown[s].rank];
