@@ -1578,6 +1578,16 @@ for i in range(60): print(i % 7, i % 11, i % 13, int(i % 7 > 3), sep=",")' >"$wo
     run 1 explore "$table" --columns 1..3,few --choose 2 --outcome few
     in_stderr 'the outcome few is also a column that is clustered; leave it out of the columns, or exclude it'
     one_line_error
+    run 0 explore "$table" --columns 1..3,few --exclude few --choose 2 --outcome few -k 2 --n-init 1 -v
+    in_stderr 'explore: [0-9.e+]+ distances in the passes'
+    in_stdout '^The best codes together'
+    run 0 explore "$table" --columns 1..3 --choose 1 --outcome few -k 2 --n-init 1 --combine 0 --rank permuted \
+        --json j.json
+    expect "combinations in spite of --combine 0" python '
+import json
+r = json.load(open("j.json"))
+assert "combined" not in r and r["rank"] == "permuted" and "permuted" in r["subsets"][0]["figures"], r.keys()'
+    rm -f j.json
     run 1 explore "$table" --columns 1..3 --outcome one
     in_stderr 'the outcome one has one class only'
     # Words that mean a missing value are the same for points and outcomes.

@@ -166,6 +166,9 @@ START_TEST(subset_is_its_columns_fitted_alone) {
     km_explore_params p = params_of(s);
     km_explore_result *found = explored(data, &p);
     ck_assert_int_eq(found->count, (int64_t)found->possible);
+    int64_t least = 0;
+    for (int64_t i = 0; i < found->count; i++) least += s->n * found->subsets[i].k * found->subsets[i].n_iter;
+    ck_assert_int_ge(found->distances, least);
     ck_assert_int_eq(found->codes, found->count);
     for (int64_t i = 0; i < found->count; i++) hold_against_fit(data, found, i, &p);
     km_explore_destroy(&found);

@@ -429,9 +429,12 @@ static km_status task_take_best(cpu_subset_task *t, const km_subsets_job *job, k
         fit->restart = winner->index;
         fit->n_iter = winner->iterations;
         fit->converged = winner->converged;
-        fit->restarts_agreed = 0;
+        fit->restarts_agreed = fit->passes = 0;
         memcpy(fit->centroids, winner->centroids, (size_t)(fit->k * t->subset->size) * sizeof(double));
-        for (int64_t r = 0; r < job->restarts; r++) fit->restarts_agreed += t->inertias[r * ks + q] <= limit;
+        for (int64_t r = 0; r < job->restarts; r++) {
+            fit->restarts_agreed += t->inertias[r * ks + q] <= limit;
+            fit->passes += t->slots[r * ks + q].state.iterations;
+        }
     }
     return KM_OK;
 }

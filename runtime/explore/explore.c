@@ -24,7 +24,8 @@ enum {
     CLUSTERS_MAX = 255, // a code is a byte, and 255 is a row that was dropped
     BLOCK_MAX = 32,     // subsets that a thread has in work
     BLOCKS_A_THREAD = 8,
-    LABELS_BYTES = 64 << 20 // of the runs that a thread has in work, where they are several subsets'
+    LABELS_BYTES =
+        64 << 20 // of labels, and of tallies, that a thread has in work, where it has several subsets
 };
 
 typedef struct explore {
@@ -556,10 +557,15 @@ static km_status run_block(explore *x, int64_t first, int64_t count, km_error *e
         keep_best(x, first + i, f.fits + i * x->clusters_count);
         x->is_done[first + i] = 1;
     }
+    int64_t distances = 0;
+    for (int64_t i = 0; i < count * x->clusters_count && status == KM_OK; i++)
+        distances += x->engine->n * f.fits[i].k * f.fits[i].passes;
     fits_free(&f);
     if (status != KM_OK) return status;
 #pragma omp atomic update
     x->done += count;
+#pragma omp atomic update
+    x->out->result.distances += distances;
     return KM_OK;
 }
 
@@ -583,9 +589,12 @@ static void make_job(explore *x) {
                               .stopped_user = x};
     int64_t count = x->out->result.wanted;
     int64_t labels = x->engine->n * p->n_init * x->clusters_count;
+    int64_t tallies = 0; // as numbers, and as counts while they are made
+    for (int64_t q = 0; q < x->clusters_count; q++) tallies += 16 * tally_numbers(x, x->clusters[q]);
     x->block = km_min(count / (x->threads * BLOCKS_A_THREAD), km_min(BLOCK_MAX, LABELS_BYTES / labels));
+    if (tallies) x->block = km_min(x->block, LABELS_BYTES / tallies);
     x->block = km_max(x->block, 1);
-    x->out->result.subset_bytes = km_cpu_subsets_bytes(&x->job, x->choice.size_max);
+    x->out->result.subset_bytes = km_cpu_subsets_bytes(&x->job, x->choice.size_max) + tallies;
 }
 
 static km_status run_all(explore *x) {
@@ -798,6 +807,10 @@ static km_status walk(explore *x) {
                 (long long)result->wanted, (long long)x->block, (long long)x->threads);
     KM_TRY(run_permuted(x));
     KM_TRY(run_all(x));
+    km_log_line(x->params->log, KM_LOG_INFO,
+                "explore: %.4g distances in the passes, %.0f ms; %.3g MB of table, %.3g MB a subset in work",
+                (double)result->distances, km_now_ms() - x->begin_ms - result->load_ms,
+                (double)result->table_bytes / 1e6, (double)result->subset_bytes / 1e6);
     keep_done(x);
     KM_TRY(km_explore_rank(x->out, x->err));
     warn_of_subsets(x);

@@ -31,6 +31,7 @@ typedef struct km_subset_fit {
     int64_t k;
     int64_t restart; // from 0 in the subset
     int64_t restarts_agreed, n_iter;
+    int64_t passes; // of all restarts
     int32_t converged;
     double *centroids; // k x size, clustered space
     // k each, as in km_finish_model. Of sse and margin, the sums over clusters are read, of margin without clusters of
