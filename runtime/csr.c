@@ -243,16 +243,28 @@ static km_status rows_grow(km_csr_rows *rows, int64_t done, int64_t more, km_err
     return KM_OK;
 }
 
+static void read_columns(uint32_t *to, const km_csr *csr, int64_t first, int64_t count) {
+    if (csr->index_bytes == 4)
+        memcpy(to, (const int32_t *)csr->indices + first, (size_t)count * sizeof *to);
+    else
+        for (int64_t e = 0; e < count; e++) to[e] = (uint32_t)((const int64_t *)csr->indices)[first + e];
+}
+
+static void read_values(double *to, const km_csr *csr, int64_t first, int64_t count) {
+    if (csr->type == KM_FLOAT32)
+        for (int64_t e = 0; e < count; e++) to[e] = (double)((const float *)csr->values)[first + e];
+    else
+        memcpy(to, (const double *)csr->values + first, (size_t)count * sizeof *to);
+}
+
 static km_status read_sparse(km_csr_rows *rows, const km_data *data, int64_t first, km_error *err) {
     const km_csr *csr = km_data_csr(data);
     for (int64_t i = 0; i < rows->count; i++) {
         int64_t row = km_data_row_of(data, first + i), at = rows->starts[i];
         int64_t entries = csr->starts[row + 1] - csr->starts[row];
         KM_TRY(rows_grow(rows, i, entries, err));
-        for (int64_t e = 0; e < entries; e++) {
-            rows->indices[at + e] = (uint32_t)km_csr_column(csr, csr->starts[row] + e);
-            rows->values[at + e] = km_csr_value(csr, csr->starts[row] + e);
-        }
+        read_columns(rows->indices + at, csr, csr->starts[row], entries);
+        read_values(rows->values + at, csr, csr->starts[row], entries);
         rows->starts[i + 1] = at + entries;
     }
     return KM_OK;

@@ -9,6 +9,7 @@
 #include "pages.h"
 #include "threads.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,11 +23,16 @@ enum {
     PARTS_VALUES = 1 << 23 // ... in about so many numbers
 };
 
-// Statistics of a part of the points. Sums are of x - around, where `around` is the first point.
+// Statistics of a feature's entries in a part of the points, side by side: a cache line or two an entry. Sums are of
+// x - around, where `around` is the first point.
+typedef struct feature_sums {
+    double sum, square, low, high, weight;
+    int64_t entries;
+} feature_sums;
+
 typedef struct part {
-    double *sum, *square, *low, *high, *weight; // d each: of the entries
-    int64_t *entries;                           // d
-    double total_weight, total_square;
+    feature_sums *features; // d
+    double total_weight;
     int64_t bad_point; // lowest point with a value that is no number, or n
 } part;
 
@@ -36,9 +42,10 @@ typedef struct loader {
     const double *weights;
     const km_load_params *params;
     part *parts;
-    int64_t parts_count, chunks_count, batch_rows;
-    double *around;   // d
-    int64_t *centred; // features with a centre that points without an entry must get; ascending
+    int64_t parts_count, chunks_count;
+    int64_t batch_rows; // of a dense table
+    double *around;     // d
+    int64_t *centred;   // features with a centre that points without an entry must get; ascending
     int64_t centred_count;
     int64_t *chunk_entries; // of each chunk
     km_error *err;
@@ -88,23 +95,15 @@ static km_status parts_alloc(loader *load, km_error *err) {
     load->parts_count = count;
     for (int64_t p = 0; p < count; p++) {
         part *own = &load->parts[p];
-        double *arrays = calloc((size_t)(5 * d), sizeof *arrays);
-        *own = (part){.sum = arrays, .bad_point = load->points->n};
-        own->entries = calloc((size_t)d, sizeof *own->entries);
-        if (!arrays || !own->entries) return km_fail_memory(err, "statistics of the points", d * 48);
-        own->square = arrays + d;
-        own->low = arrays + 2 * d;
-        own->high = arrays + 3 * d;
-        own->weight = arrays + 4 * d;
+        *own = (part){.features = malloc((size_t)d * sizeof *own->features), .bad_point = load->points->n};
+        if (!own->features) return km_fail_memory(err, "statistics of the points", d * 48);
+        for (int64_t f = 0; f < d; f++) own->features[f] = (feature_sums){.low = INFINITY, .high = -INFINITY};
     }
     return KM_OK;
 }
 
 static void loader_free(loader *load) {
-    for (int64_t p = 0; p < load->parts_count; p++) {
-        free(load->parts[p].sum);
-        free(load->parts[p].entries);
-    }
+    for (int64_t p = 0; p < load->parts_count; p++) free(load->parts[p].features);
     free(load->parts);
     free(load->around);
     free(load->centred);
@@ -117,18 +116,34 @@ static double weight_of(const loader *load, int64_t point) {
 
 static void add_row(part *own, const loader *load, const km_csr_rows *rows, int64_t row, int64_t point) {
     double w = weight_of(load, point);
+    int finite = 1;
     own->total_weight += w;
     for (int64_t e = rows->starts[row]; e < rows->starts[row + 1]; e++) {
-        int64_t f = rows->indices[e];
-        double x = rows->values[e], t = x - load->around[f];
-        if (!isfinite(x)) own->bad_point = km_min(own->bad_point, point);
-        own->sum[f] += w * t;
-        own->square[f] += w * t * t;
-        own->low[f] = own->entries[f] ? fmin(own->low[f], x) : x;
-        own->high[f] = own->entries[f] ? fmax(own->high[f], x) : x;
-        own->weight[f] += w;
-        own->entries[f]++;
+        double x = rows->values[e], t = x - load->around[rows->indices[e]];
+        feature_sums *f = &own->features[rows->indices[e]];
+        finite &= fabs(x) <= DBL_MAX;
+        f->sum += w * t;
+        f->square += w * t * t;
+        f->low = x < f->low ? x : f->low;
+        f->high = x > f->high ? x : f->high;
+        f->weight += w;
+        f->entries++;
     }
+    if (!finite) own->bad_point = km_min(own->bad_point, point);
+}
+
+// Points from `first` on that are read together: about BATCH_VALUES entries at most.
+static int64_t batch_of(const loader *load, int64_t first, int64_t end) {
+    const km_csr *csr = km_data_csr(load->data);
+    int64_t count = 0, entries = 0;
+    if (!csr) return km_min(load->batch_rows, end - first);
+    while (count < km_min(BATCH_ROWS, end - first)) {
+        int64_t row = km_data_row_of(load->data, first + count);
+        entries += csr->starts[row + 1] - csr->starts[row];
+        if (count > 0 && entries > BATCH_VALUES) break;
+        count++;
+    }
+    return count;
 }
 
 static km_status part_stats(loader *load, int64_t p, km_error *err) {
@@ -139,7 +154,7 @@ static km_status part_stats(loader *load, int64_t p, km_error *err) {
     for (int64_t chunk = first; chunk < end && !failed(load); chunk++) {
         int64_t from = chunk * KM_CHUNK_POINTS, to = km_min(from + KM_CHUNK_POINTS, load->points->n);
         for (int64_t i = from; i < to; i += rows.count) {
-            KM_TRY_GOTO(km_data_read_csr(&rows, load->data, i, km_min(load->batch_rows, to - i), err));
+            KM_TRY_GOTO(km_data_read_csr(&rows, load->data, i, batch_of(load, i, to), err));
             load->chunk_entries[chunk] += rows.starts[rows.count];
             for (int64_t r = 0; r < rows.count; r++) add_row(&load->parts[p], load, &rows, r, i + r);
         }
@@ -154,14 +169,13 @@ static void join_feature(km_data_stats *stats, const loader *load, int64_t f) {
     double sum = 0, square = 0, weight = 0, low = INFINITY, high = -INFINITY, around = load->around[f];
     int64_t entries = 0;
     for (int64_t p = 0; p < load->parts_count; p++) {
-        const part *own = &load->parts[p];
-        if (!own->entries[f]) continue;
-        sum += own->sum[f];
-        square += own->square[f];
-        weight += own->weight[f];
-        low = fmin(low, own->low[f]);
-        high = fmax(high, own->high[f]);
-        entries += own->entries[f];
+        const feature_sums *own = &load->parts[p].features[f];
+        sum += own->sum;
+        square += own->square;
+        weight += own->weight;
+        low = fmin(low, own->low);
+        high = fmax(high, own->high);
+        entries += own->entries;
     }
     double total = stats->total_weight;
     if (entries < load->points->n) {
@@ -254,22 +268,33 @@ static km_status points_alloc(loader *load, km_error *err) {
     return KM_OK;
 }
 
-// Stores an entry, and returns its square.
-static double put(km_sparse_points *points, const km_load_params *params, int64_t at, int64_t f, double x) {
-    double value = (x - params->centre[f]) * params->factor[f];
+// Stores the columns of `count` entries.
+static void put_columns(km_sparse_points *points, int64_t at, const uint32_t *columns, int64_t count) {
     if (points->index_bytes == 1)
-        ((uint8_t *)points->indices)[at] = (uint8_t)f;
+        for (int64_t e = 0; e < count; e++) ((uint8_t *)points->indices)[at + e] = (uint8_t)columns[e];
     else if (points->index_bytes == 2)
-        ((uint16_t *)points->indices)[at] = (uint16_t)f;
+        for (int64_t e = 0; e < count; e++) ((uint16_t *)points->indices)[at + e] = (uint16_t)columns[e];
     else
-        ((uint32_t *)points->indices)[at] = (uint32_t)f;
-    if (points->real_bytes == 8) {
-        ((double *)points->values)[at] = value;
-        return value * value;
-    }
-    float single = (float)value;
-    ((float *)points->values)[at] = single;
-    return (double)single * (double)single;
+        memcpy((uint32_t *)points->indices + at, columns, (size_t)count * sizeof *columns);
+}
+
+// Stores the values of `count` entries, and returns the sum of their squares.
+static double put_values(km_sparse_points *points, const km_load_params *params, int64_t at,
+                         const uint32_t *columns, const double *values, int64_t count) {
+    double sum = 0;
+    if (points->real_bytes == 8)
+        for (int64_t e = 0; e < count; e++) {
+            double value = (values[e] - params->centre[columns[e]]) * params->factor[columns[e]];
+            ((double *)points->values)[at + e] = value;
+            sum += value * value;
+        }
+    else
+        for (int64_t e = 0; e < count; e++) {
+            float value = (float)((values[e] - params->centre[columns[e]]) * params->factor[columns[e]]);
+            ((float *)points->values)[at + e] = value;
+            sum += (double)value * (double)value;
+        }
+    return sum;
 }
 
 // A row and the entries of centred features that it lacks, in order of their columns. Returns the end; *square gets
@@ -277,15 +302,22 @@ static double put(km_sparse_points *points, const km_load_params *params, int64_
 static int64_t copy_row(const loader *load, double *square, const km_csr_rows *rows, int64_t row,
                         int64_t at) {
     int64_t e = rows->starts[row], end = rows->starts[row + 1], c = 0;
-    double sum = 0;
+    *square = 0;
+    if (load->centred_count == 0) {
+        put_columns(load->points, at, rows->indices + e, end - e);
+        *square = put_values(load->points, load->params, at, rows->indices + e, rows->values + e, end - e);
+        return at + end - e;
+    }
     while (e < end || c < load->centred_count) {
         int64_t own = e < end ? (int64_t)rows->indices[e] : INT64_MAX;
         int64_t other = c < load->centred_count ? load->centred[c] : INT64_MAX;
-        sum += put(load->points, load->params, at++, km_min(own, other), own <= other ? rows->values[e] : 0);
+        uint32_t column = (uint32_t)km_min(own, other);
+        double value = own <= other ? rows->values[e] : 0;
+        put_columns(load->points, at, &column, 1);
+        *square += put_values(load->points, load->params, at++, &column, &value, 1);
         e += own <= other;
         c += other <= own;
     }
-    *square = sum;
     return at;
 }
 
@@ -304,7 +336,7 @@ static km_status copy_chunk(loader *load, int64_t chunk, double *sum, km_error *
     km_status status = KM_OK;
     *sum = 0;
     for (int64_t i = from; i < to; i += rows.count) {
-        KM_TRY_GOTO(km_data_read_csr(&rows, load->data, i, km_min(load->batch_rows, to - i), err));
+        KM_TRY_GOTO(km_data_read_csr(&rows, load->data, i, batch_of(load, i, to), err));
         for (int64_t r = 0; r < rows.count; r++) {
             double square;
             starts[i - from + r] = (uint32_t)(at - first);

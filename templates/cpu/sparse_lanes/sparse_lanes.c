@@ -390,8 +390,7 @@ KM_TARGET static void km_take(cpu_sparse_chunk *chunk, int64_t s, int64_t first,
     }
     if (slot->mode != KM_CPU_MOVE) return;
     //@ for width in widths
-    if (chunk->rows.index_bytes == $width / 8)
-        km_move_$width(chunk, slot, first, list, old, changed, label);
+    if (chunk->rows.index_bytes == $width / 8) km_move_$width(chunk, slot, first, list, old, changed, label);
     //@ end
 }
 
