@@ -175,13 +175,10 @@ int km_cpu_sums_are_owned(const km_plan *plan, int64_t k) {
     return k * KM_CPU_PITCH(plan->spec.features) > (km_plan_is_csr(plan) ? CSR_MAX : DENSE_MAX);
 }
 
-// Some for each thread while the sums of all stay small, one for each at least.
-int64_t km_cpu_partials(int64_t threads, int64_t sums_count) {
-    enum {
-        PARTIALS_OF_THREAD = 4,           // buffers of partial sums ...
-        PARTIALS_VALUES = 2 * 1024 * 1024 // ... while all of them are not more doubles than this
-    };
-    return km_max(threads, km_min(PARTIALS_OF_THREAD * threads, PARTIALS_VALUES / (sums_count + 1)));
+// One for each thread while those of all stay small, else one that threads share.
+int64_t km_cpu_accumulators(int64_t threads, int64_t sums_count) {
+    enum { DIGITS_MAX = 2 * 1024 * 1024 }; // doubles of all
+    return km_max(1, km_min(threads, DIGITS_MAX / (3 * sums_count + 1)));
 }
 
 // Large pieces come in whole pages (runtime/pages.c).
@@ -243,6 +240,7 @@ static int64_t csr_pass_bytes(const km_plan *plan) {
 // Of one run, all but its labels.
 static int64_t run_bytes(const km_plan *plan, int64_t k) {
     int64_t d = plan->spec.features, bytes = k * (d * 8 + KM_CPU_PITCH(d) * 8 + 1);
+    if (!km_cpu_sums_are_owned(plan, k)) bytes += 3 * k * KM_CPU_PITCH(d) * 8;
     if (km_plan_is_csr(plan)) return bytes;
     bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * km_type_bytes(plan->spec.type);
     if (km_plan_value(plan, KM_PARAM_int16_scores) == 1)
@@ -261,11 +259,13 @@ static int64_t add_slots(km_memory *memory, const km_plan *plan) {
         tables += restarts * run_bytes(plan, k);
         if (!km_cpu_sums_are_owned(plan, k)) sums += restarts * k * KM_CPU_PITCH(d);
     }
-    int64_t partials = km_cpu_partials(threads, sums), slots = restarts * plan->spec.clusters_count;
+    int64_t partials = threads + 3 * km_cpu_accumulators(threads, sums),
+            slots = restarts * plan->spec.clusters_count;
     // The engine's own note of a slot is about as long as that for a pass.
-    int64_t lists = (2 + partials) * slots * (int64_t)sizeof(km_cpu_slot);
-    memory->slots = pages(labels) + tables + partials * sums * 8 + lists;
-    return partials * sums * 8 + lists;
+    int64_t lists = (2 + threads) * slots * (int64_t)sizeof(km_cpu_slot);
+    int64_t totals = (partials * sums + 3 * KM_CPU_PITCH(d)) * 8; // and their units
+    memory->slots = pages(labels) + tables + totals + lists;
+    return totals + lists;
 }
 
 static int keeps_bounds(const km_plan *plan) {

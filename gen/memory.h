@@ -50,9 +50,9 @@ int64_t km_refine_bytes(const km_plan *plan, int64_t n);
 
 // CPU: what the engine makes, by its plan and threads.
 int64_t km_cpu_label_bytes(int64_t k);
-int km_cpu_sums_are_owned(const km_plan *plan, int64_t k);    // too many rows for a copy of each thread
-int64_t km_cpu_partials(int64_t threads, int64_t sums_count); // buffers of partial sums
-int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n);   // tiles of the algorithm tiles
+int km_cpu_sums_are_owned(const km_plan *plan, int64_t k);        // too many rows for a copy of each thread
+int64_t km_cpu_accumulators(int64_t threads, int64_t sums_count); // of totals in a pass
+int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n);       // tiles of the algorithm tiles
 int64_t km_cpu_sorting_bytes(const km_plan *plan,
                              int64_t n); // ... and what sorting takes before they are filled
 

@@ -4,8 +4,10 @@
 #ifndef KM_BOTH_H
 #define KM_BOTH_H
 
+#include <math.h>
 #define KM_BOTH static inline
 #include "draws.h"
 #include "slot.h"
+#include "total.h"
 
 #endif

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Which restart is the best of its K: the lowest of those whose inertias tie, whatever the order in which they are
-// done.
+// done. And totals that do not depend on an order.
 #include "quiet_check.h"
 #include "runtime/contest.h"
 #include "runtime/rounding.h"
 #include "runtime/seed.h"
 
+#include "templates/both.h"
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RESTARTS = 12, VALUES = 3 };
 
@@ -84,12 +87,128 @@ START_TEST(size_of_bound) {
 }
 END_TEST
 
+// Totals ------------------------------------------------------------------------------------------------------
+
+// Integers of 128 bits: the reference.
+__extension__ typedef __int128 wide;
+
+enum { ADDENDS = 4000, LOWEST = 108 };
+
+typedef struct digits {
+    double at[KM_TOTAL_DIGITS];
+} digits;
+
+static void add(digits *total, const km_total_units *units, double x) {
+    km_total_add(&total->at[0], &total->at[1], &total->at[2], units, x);
+}
+
+static double value_of(const digits *total) {
+    return km_total_value(total->at[0], total->at[1], total->at[2]);
+}
+
+// x in units of 2^(exponent - LOWEST), which it is a multiple of.
+static wide wide_of(double x, int exponent) {
+    double high = rint(ldexp(x, LOWEST - 50 - exponent)), rest = x - ldexp(high, 50 + exponent - LOWEST);
+    return (wide)high * ((wide)1 << 50) + (wide)ldexp(rest, LOWEST - exponent);
+}
+
+static wide wide_total(const digits *total, int exponent) {
+    wide sum = 0;
+    for (int i = 0; i < KM_TOTAL_DIGITS; i++) sum += wide_of(total->at[i], exponent);
+    return sum;
+}
+
+// Numbers of all sizes that a total of 2^exponent takes; magnitudes add up to less.
+static double number_of(uint64_t draw, int i, int exponent) {
+    double u = 2 * km_draw(draw, 1, (uint64_t)i, 0) - 1;
+    int below = (int)(km_draw(draw, 2, (uint64_t)i, 0) * 120);
+    if (i % 7 == 0) below = 12;                               // many of the largest
+    if (i % 5 == 1) return -number_of(draw, i - 1, exponent); // which leave again
+    return ldexp(u, exponent - 12 - below);
+}
+
+// In any order, in any parts, the digits are those of integers of 128 bits.
+START_TEST(total_in_any_order) {
+    static const int exponents[] = {0, 23, -40, 300, -966, 1000};
+    int exponent = exponents[_i % 6];
+    km_total_units units = km_total_units_of(exponent);
+    digits first = {{0}};
+    wide sum = 0;
+    for (int i = 0; i < ADDENDS; i++) {
+        double x = number_of((uint64_t)_i, i, exponent);
+        digits one = {{0}};
+        add(&first, &units, x);
+        add(&one, &units, x);
+        wide cut = wide_total(&one, exponent);
+        sum += cut;
+        ck_assert_double_le(fabs(ldexp(value_of(&one) - x, LOWEST - exponent)), 0.5); // what is cut off
+    }
+    ck_assert(wide_total(&first, exponent) == sum);
+    for (int order = 0; order < 4; order++) {
+        digits parts[3] = {{{0}}};
+        for (int i = 0; i < ADDENDS; i++) {
+            int at = (int)((i * 1237ll + order * 77) % ADDENDS),
+                part = order ? (at * 31 + i / 9) % (order + 1) % 3 : 0;
+            add(&parts[part], &units, number_of((uint64_t)_i, at, exponent));
+        }
+        for (int i = 0; i < KM_TOTAL_DIGITS; i++) parts[0].at[i] += parts[2].at[i] + parts[1].at[i];
+        ck_assert_mem_eq(&parts[0], &first, sizeof first);
+    }
+    double before = value_of(&first);
+    km_total_carry(&first.at[0], &first.at[1], &first.at[2], &units);
+    ck_assert(wide_total(&first, exponent) == sum);
+    ck_assert_double_le(fabs(first.at[1]), ldexp(1, exponent - KM_TOTAL_HIGH_BITS - 1));
+    ck_assert_double_le(fabs(first.at[2]), ldexp(1, exponent - KM_TOTAL_HIGH_BITS - KM_TOTAL_STEP_BITS - 1));
+    ck_assert_double_le(fabs(value_of(&first) - before), 0x1p-51 * fabs(before));
+}
+END_TEST
+
+// As many numbers as the units are for, the largest, and those that leave most to the lower digits: none is rounded.
+START_TEST(total_at_its_bounds) {
+    const int64_t most = (int64_t)1 << KM_TOTAL_ADDENDS_BITS;
+    const double high = ldexp(1, -KM_TOTAL_HIGH_BITS), middle = ldexp(high, -KM_TOTAL_STEP_BITS);
+    const double worst[] = {1.0 / (double)most - high / 2, high / 2 - middle,
+                            high / 2 - middle * 1.5 + ldexp(1, -101), middle / 2 - ldexp(1, -108)};
+    km_total_units units = km_total_units_of(0);
+    for (int w = 0; w < 4; w++) {
+        digits total = {{0}};
+        for (int64_t i = 0; i < most; i++) add(&total, &units, worst[w]);
+        ck_assert(wide_total(&total, 0) == (wide)most * wide_of(worst[w], 0));
+        for (int64_t i = 0; i < most; i++) add(&total, &units, -worst[w]);
+        for (int i = 0; i < KM_TOTAL_DIGITS; i++) ck_assert_double_eq(total.at[i], 0);
+    }
+}
+END_TEST
+
+// Where the lowest unit is below the smallest double, or the bound beyond the largest.
+START_TEST(total_of_extremes) {
+    static const double tiny[] = {4.9e-324, -3e-310, 1e-305, 2.2250738585072014e-308,
+                                  -1e-305,  3e-310,  7e-322};
+    static const double huge[] = {8e307, 4e307, -8e307, 3e290, 1, -4e307, -1, -3e290, 5e307};
+    km_total_units units = km_total_units_of(-1008);
+    digits total = {{0}}, back = {{0}};
+    for (int i = 0; i < 7; i++) add(&total, &units, tiny[i]);
+    for (int i = 6; i >= 0; i--) add(&back, &units, tiny[i]);
+    ck_assert_mem_eq(&total, &back, sizeof total);
+    ck_assert_double_eq(value_of(&total), 4.9e-324 + 2.2250738585072014e-308 + 7e-322);
+    units = km_total_units_of(1026);
+    total = back = (digits){{0}};
+    for (int i = 0; i < 9; i++) add(&total, &units, huge[i]);
+    for (int i = 8; i >= 0; i--) add(&back, &units, huge[i]);
+    ck_assert_mem_eq(&total, &back, sizeof total);
+    ck_assert_double_eq(value_of(&total), 5e307);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("contest");
     TCase *tcase = tcase_create("contest");
     tcase_add_loop_test(tcase, any_order, 0, 40);
     tcase_add_test(tcase, ties);
     tcase_add_test(tcase, size_of_bound);
+    tcase_add_loop_test(tcase, total_in_any_order, 0, 24);
+    tcase_add_test(tcase, total_at_its_bounds);
+    tcase_add_test(tcase, total_of_extremes);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -8,6 +8,7 @@
 #include "../backend.h"
 #include "../pages.h"
 #include "../seed.h"
+#include <stdatomic.h>
 
 // A compiler that was found: its path, and what tells it from another without running it.
 typedef struct cpu_compiler {
@@ -47,6 +48,7 @@ typedef struct cpu_slot {
     int32_t sums_by_owner; // too many clusters for partial sums: each thread adds the points of its clusters
     double *centroids;     // k x d
     double *totals;        // k rows of KM_CPU_PITCH(d)
+    double *digits;        // of the totals: KM_TOTAL_DIGITS x k rows (totals.c); NULL: sums_by_owner
     void *table;           // reals: KM_CPU_TABLE_ROWS(k) x (d + 1)
     void *labels;          // whole SoA groups
     int32_t *int16_table;  // the same for int16 scores; NULL: the engine has no int16_scales
@@ -58,6 +60,17 @@ typedef struct cpu_slot {
 } cpu_slot;
 
 typedef struct cpu_layout cpu_layout; // layout.h
+
+typedef struct cpu_counts {
+    int64_t changed, resolved; // of a slot: km_cpu_slot has the same
+} cpu_counts;
+
+// What one or several threads have collected in a pass (totals.c).
+typedef struct cpu_accumulator {
+    atomic_flag is_taken;
+    double *digits;     // of active slots one after the other: KM_TOTAL_DIGITS x k rows
+    cpu_counts *counts; // of each slot
+} cpu_accumulator;
 
 typedef struct cpu_engine {
     km_engine base;
@@ -77,13 +90,13 @@ typedef struct cpu_engine {
     double norm_max;       // no point's |x| is above; where there are int16_scales
     double largest_square; // no point's |x|^2 is above
     cpu_slot *slots;
-    uint8_t *labels; // of all slots
-    int64_t
-        partials_count; // buffers of partial sums: chunks that are worked on, or done and not yet collected
-    double *partials;   // partials_count x sums_count
-    int64_t sums_count;
-    km_cpu_slot *lists;     // partials_count x slots_count
-    uint8_t *partials_done; // partials_count; all 0 between passes
+    uint8_t *labels;    // of all slots
+    double *partials;   // partial sums: of each thread sums_count
+    int64_t sums_count; // of all slots whose sums are not owned
+    km_cpu_slot *lists; // of each thread slots_count
+    int64_t accumulators_count;
+    cpu_accumulator *accumulators; // all zeros between passes
+    double *rounders;              // of totals: KM_TOTAL_DIGITS x pitch (totals.c)
     const km_log *log;
     km_counters counters;
     struct cpu_tiling *tiling; // tiles.c; NULL: passes are lloyd's
@@ -126,9 +139,20 @@ void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot);
 // The rows behind the last centroid, which a pass may read.
 void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type);
 
-// After a pass (engine.c).
+// Totals (totals.c). The engine's accumulators, as many as accumulators_count says, and the units of totals, which the
+// statistics of the points decide.
+km_status km_cpu_accumulators_create(cpu_engine *engine, km_error *err);
+void km_cpu_accumulators_free(cpu_engine *engine);
+km_status km_cpu_units_create(cpu_engine *engine, const km_data_stats *stats, const km_load_params *params,
+                              km_error *err);
+// Adds what a piece of points left in the list of active slots, and sets its partial sums to zero again.
+void km_cpu_totals_collect(cpu_engine *engine, cpu_accumulator *to, const km_cpu_slot *list);
+// Makes the totals of an active slot of what all accumulators have, which are zeros then.
+void km_cpu_totals_join(cpu_engine *engine, int64_t index);
 // A cluster that lost its last point that weighs starts again from exact zeros.
 void km_cpu_totals_tidy(const cpu_engine *engine, cpu_slot *slot);
+
+// After a pass (engine.c).
 // Updates an active slot. Non-zero when it stopped.
 int km_cpu_slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The CPU engine: slots, the pass over all active ones, and what happens to each of them after it.
 //
-// The same bits for any number of threads: one thread works on a chunk, its partial sums start from zero, and the
-// partial sums of chunks are added to the totals in index order.
+// The same bits for any number of threads: one thread works on a piece of points, its partial sums start from zero, and
+// are added to totals that do not depend on the order (totals.c).
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/cpu/facts.h"
@@ -11,7 +11,6 @@
 #include "layout.h"
 #include "../threads.h"
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +33,7 @@ static const cpu_layout *const layouts[] = {
 static void slot_free(cpu_slot *slot) {
     free(slot->centroids);
     free(slot->totals);
+    free(slot->digits);
     free(slot->table);
     free(slot->int16_table);
     free(slot->columns);
@@ -48,7 +48,7 @@ static void engine_destroy(km_engine **base) {
     free(engine->slots);
     free(engine->partials);
     free(engine->lists);
-    free(engine->partials_done);
+    km_cpu_accumulators_free(engine);
     km_pages_free(engine->labels);
     free(engine);
     *base = NULL;
@@ -69,18 +69,16 @@ static km_status slots_create(cpu_engine *engine, km_error *err) {
         slot->sums_by_owner = km_cpu_sums_are_owned(plan, slot->k);
         if (!slot->sums_by_owner) engine->sums_count += slot->k * engine->pitch;
     }
-    engine->partials_count = km_cpu_partials(engine->threads, engine->sums_count);
-    engine->partials_done = calloc((size_t)engine->partials_count, 1);
-    engine->lists = calloc((size_t)(engine->partials_count * count), sizeof *engine->lists);
-    if (!engine->lists || !engine->partials_done)
-        return km_fail_memory(err, "slots", count * (int64_t)sizeof *engine->lists);
+    engine->lists = calloc((size_t)(engine->threads * count), sizeof *engine->lists);
+    if (!engine->lists) return km_fail_memory(err, "slots", count * (int64_t)sizeof *engine->lists);
     // Whole cache lines: a pass adds a vector of a row at a time.
     int64_t bytes =
-        km_round_up(engine->partials_count * engine->sums_count * (int64_t)sizeof *engine->partials + 1, 64);
+        km_round_up(engine->threads * engine->sums_count * (int64_t)sizeof *engine->partials + 1, 64);
     engine->partials = aligned_alloc(64, (size_t)bytes);
     if (!engine->partials) return km_fail_memory(err, "partial sums", bytes);
     memset(engine->partials, 0, (size_t)bytes);
-    return KM_OK;
+    engine->accumulators_count = km_cpu_accumulators(engine->threads, engine->sums_count);
+    return km_cpu_accumulators_create(engine, err);
 }
 
 static km_status engine_create(km_engine **out, const km_kernels *kernels, int64_t threads, const km_log *log,
@@ -142,8 +140,10 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     if (engine->layout->has_slot_tables)
         slot->table = calloc((size_t)(KM_CPU_TABLE_ROWS(slot->k) * (d + 1)), (size_t)engine->real_bytes);
     slot->may_stay_empty = calloc((size_t)slot->k, 1);
-    int complete = slot->centroids && slot->totals && (slot->table || !engine->layout->has_slot_tables) &&
-                   slot->may_stay_empty;
+    if (!slot->sums_by_owner)
+        slot->digits = calloc((size_t)(KM_TOTAL_DIGITS * slot->k * engine->pitch), sizeof *slot->digits);
+    int complete = slot->centroids && slot->totals && (slot->digits || slot->sums_by_owner) &&
+                   (slot->table || !engine->layout->has_slot_tables) && slot->may_stay_empty;
     if (complete && (!engine->int16_scales || int16_alloc(slot, d))) {
         uint8_t *labels = engine->labels;
         for (const cpu_slot *s = engine->slots; s < slot; s++) labels += labels_bytes(engine, s);
@@ -152,7 +152,7 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
         return KM_OK;
     }
     slot_free(slot);
-    slot->centroids = slot->totals = NULL;
+    slot->centroids = slot->totals = slot->digits = NULL;
     slot->table = slot->may_stay_empty = NULL;
     slot->int16_table = NULL;
     slot->columns = NULL;
@@ -235,79 +235,31 @@ static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *
     return count;
 }
 
-// Adds a piece's partial sums to the totals, and sets them to zero again.
-static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
-    for (int64_t s = 0, at = 0; s < engine->base.slots_count; s++) {
-        cpu_slot *slot = &engine->slots[s];
-        if (!slot_is_active(slot)) continue;
-        const km_cpu_slot *listed = &list[at++];
-        slot->changed += listed->changed;
-        slot->resolved += listed->resolved;
-        if (!listed->sums || (slot->mode == KM_CPU_MOVE && listed->changed == 0)) continue;
-        int64_t count = slot->k * engine->pitch;
-        for (int64_t i = 0; i < count; i++) slot->totals[i] += listed->sums[i];
-        memset(listed->sums, 0, (size_t)count * sizeof *listed->sums);
-    }
-}
-
-void km_cpu_totals_tidy(const cpu_engine *engine, cpu_slot *slot) {
-    for (int64_t j = 0; j < slot->k; j++) {
-        double *row = slot->totals + j * engine->pitch;
-        if (row[engine->base.d + 1] == 0) memset(row, 0, (size_t)engine->pitch * sizeof *row);
-    }
-}
-
-// Pieces are worked on in any order, and collected in index order. A piece has its own buffer of partial sums until all
-// pieces before it have been collected. So a thread can take the next piece although another is slower.
-typedef struct pass_turns {
-    int64_t pieces, partials_count, started, collected;
-    uint8_t *is_done; // of each buffer of partial sums: its piece is done
-} pass_turns;
-
-// Gives back a finished piece (-1: none), and takes the next. -1: there is none left.
-static int64_t pass_turn(cpu_engine *engine, pass_turns *turns, int64_t finished) {
-    for (;;) {
-        int64_t piece = -1, over = 0;
-#pragma omp critical(km_cpu_pass)
-        {
-            if (finished >= 0) turns->is_done[finished % turns->partials_count] = 1;
-            for (int64_t buffer = turns->collected % turns->partials_count; turns->is_done[buffer];
-                 buffer = turns->collected % turns->partials_count) {
-                list_collect(engine, engine->lists + buffer * engine->base.slots_count);
-                turns->is_done[buffer] = 0;
-                turns->collected++;
-            }
-            over = turns->started == turns->pieces;
-            if (!over && turns->started < turns->collected + turns->partials_count) piece = turns->started++;
+// Pieces are worked on in any order by any thread.
+static void pass_pieces(cpu_engine *engine) {
+    const cpu_layout *layout = engine->layout;
+    int64_t pieces = layout->pieces(engine), slots = engine->base.slots_count;
+    int threads = cpu_threads_for(engine, pieces);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        int64_t me = omp_get_thread_num();
+        km_cpu_slot *list = engine->lists + me * slots;
+        double *sums = engine->partials + me * engine->sums_count;
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t piece = 0; piece < pieces; piece++) {
+            layout->piece(engine, piece, list,
+                          list_active(engine, list, sums, layout->piece_first(engine, piece)));
+            km_cpu_totals_collect(engine, &engine->accumulators[me % engine->accumulators_count], list);
         }
-        if (over || piece >= 0) return piece;
-        finished = -1;
-        sched_yield(); // every buffer is taken: wait until the first piece is done
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t s = 0; s < slots; s++)
+            if (slot_is_active(&engine->slots[s])) km_cpu_totals_join(engine, s);
     }
 }
 
 static km_status pass_all(cpu_engine *engine, km_error *err) {
-    for (int64_t s = 0; s < engine->base.slots_count; s++) {
-        cpu_slot *slot = &engine->slots[s];
-        if (!slot_is_active(slot)) continue;
-        slot->changed = slot->resolved = 0;
-        if (slot->mode != KM_CPU_MOVE)
-            memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
-    }
     const cpu_layout *layout = engine->layout;
-    int64_t pieces = layout->pieces(engine);
-    int threads = cpu_threads_for(engine, pieces);
-    pass_turns turns = {
-        .pieces = pieces, .partials_count = engine->partials_count, .is_done = engine->partials_done};
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    for (int64_t piece = pass_turn(engine, &turns, -1); piece >= 0;
-         piece = pass_turn(engine, &turns, piece)) {
-        int64_t buffer = piece % turns.partials_count;
-        km_cpu_slot *list = engine->lists + buffer * engine->base.slots_count;
-        double *sums = engine->partials + buffer * engine->sums_count;
-        layout->piece(engine, piece, list,
-                      list_active(engine, list, sums, layout->piece_first(engine, piece)));
-    }
+    pass_pieces(engine);
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
@@ -421,7 +373,8 @@ static km_status load(km_engine *base, km_data_stats *stats, const km_data *data
                        (long long)km_data_features(data), (long long)base->d);
     if (km_data_points(data) < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
     if (base->n) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
-    return engine->layout->load(engine, stats, data, params, err);
+    KM_TRY(engine->layout->load(engine, stats, data, params, err));
+    return km_cpu_units_create(engine, stats, params, err);
 }
 
 static km_status silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err) {
