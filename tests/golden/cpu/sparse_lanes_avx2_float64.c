@@ -2229,12 +2229,9 @@ KM_TARGET static void km_take(cpu_sparse_chunk *chunk, int64_t s, int64_t first,
         return;
     }
     if (slot->mode != KM_CPU_MOVE) return;
-    if (chunk->rows.index_bytes == 8 / 8)
-        km_move_8(chunk, slot, first, list, old, changed, label);
-    if (chunk->rows.index_bytes == 16 / 8)
-        km_move_16(chunk, slot, first, list, old, changed, label);
-    if (chunk->rows.index_bytes == 32 / 8)
-        km_move_32(chunk, slot, first, list, old, changed, label);
+    if (chunk->rows.index_bytes == 8 / 8) km_move_8(chunk, slot, first, list, old, changed, label);
+    if (chunk->rows.index_bytes == 16 / 8) km_move_16(chunk, slot, first, list, old, changed, label);
+    if (chunk->rows.index_bytes == 32 / 8) km_move_32(chunk, slot, first, list, old, changed, label);
 }
 
 // Adds all rows of a span to the sums of the runs that start from zero.
