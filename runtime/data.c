@@ -767,6 +767,10 @@ char km_data_separator(const km_data *data) {
     return data->table.separator;
 }
 
+char km_data_decimal(const km_data *data) {
+    return data->table.decimal;
+}
+
 int64_t km_data_number(const km_data *data, int64_t f) {
     return data->table.numbers ? data->table.numbers[f] : f + 1;
 }

@@ -8,6 +8,8 @@ struct km_input;
 
 // What separates the cells of a text; 0: the data are of no text.
 char km_data_separator(const km_data *data);
+// What stands between whole numbers and decimals of that text; 0.
+char km_data_decimal(const km_data *data);
 // The line that row 0..rows-1 begins in, from 1; of what is no text, the row's number.
 int64_t km_data_line(const km_data *data, int64_t row);
 // Number of feature f's column in the file, from 1.

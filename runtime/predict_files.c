@@ -74,6 +74,7 @@ static km_status begin(job *j, const km_data *data, int64_t rows) {
     a->features = km_data_features(data);
     a->names = km_data_feature_names(data);
     a->is_single = km_data_is_single(data);
+    a->decimal = km_data_decimal(data);
     if (km_assigned_needs_original(a, km_data_separator(data) != 0)) {
         if (!j->original.separator) KM_TRY(km_original_open(&j->original, data, j->err));
         a->original = &j->original;
@@ -163,6 +164,7 @@ static km_status note_columns(job *j, const km_data *data) {
 
 // The first piece says whether the text begins with a header; all others are told.
 static km_status note_header(job *j, const km_data *data, const km_record *first) {
+    if (km_data_decimal(data) == ',') j->data.decimal = ',';
     if (j->data.header == KM_HEADER_SKIP || first->line < km_data_line(data, 0)) {
         if (j->data.header != KM_HEADER_SKIP) j->data.header = KM_HEADER_YES;
         return km_original_set_header(&j->original, first, j->err);

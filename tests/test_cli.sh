@@ -1048,6 +1048,18 @@ written() {
     in_stdout 'best K'
     rm -f -- *
     no_files
+
+    # A text with a decimal comma: what is appended has one, and predict writes the same bytes.
+    sed 's/,/;/g; s/\./,/g' "$iris" >comma.csv
+    run 0 fit comma.csv -k 3 -q -o comma_out.csv --labels comma_labels.csv --model comma.json
+    expect "no decimal comma" test "$(sed -n 2p comma_out.csv)" = '5,1;3,5;1,4;0,2;1;0,141350608'
+    expect "no decimal comma" grep -qxE '1;1;0,[0-9]+;0,[0-9]+' comma_labels.csv
+    run 0 predict comma.json comma.csv -o comma_more.csv
+    expect "predict writes another table" cmp comma_out.csv comma_more.csv
+    sed 's/;/","/g; s/^/"/; s/$/"/' comma.csv >quoted.csv
+    run 0 fit quoted.csv -k 3 -q --decimal , -o quoted_out.csv
+    expect "no quotes" test "$(sed -n 2p quoted_out.csv)" = '"5,1","3,5","1,4","0,2",1,"0,141350608"'
+    run 0 predict comma.json quoted_out.csv --decimal , --labels quoted.npy
 }
 
 # What predict writes: the same as the fit of the same points, in every format, from a file and from a pipe.

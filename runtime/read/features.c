@@ -283,6 +283,7 @@ static km_status finish(km_parse *p) {
     table->element = p->params->type == KM_FLOAT32 ? KM_ELEMENT_F4 : KM_ELEMENT_F8;
     table->row_stride = count;
     table->separator = p->delimiter;
+    table->decimal = p->spelling.decimal;
     table->column_stride = 1;
     table->read_ms = p->blocks.read_ms;
     table->parse_ms = km_now_ms() - p->begin_ms - table->read_ms;

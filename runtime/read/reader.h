@@ -51,7 +51,7 @@ typedef struct km_table {
     int64_t first_line;                // of the first row in the file, from 1
     int64_t *lines;                    // line of each row; NULL: first_line, first_line + 1, ...
     int64_t lines_capacity;            // rows that `lines` has room for
-    char separator;                    // of the cells of a text; 0: it was none
+    char separator, decimal;           // of the cells of a text, and of its numbers; 0: it was none
     void *memory;                      // holds the elements, freed or unmapped with the table
     int64_t mapped_bytes;              // 0: `memory` came from malloc
     double *weights;                   // of each row, from a column; NULL: none

@@ -136,14 +136,16 @@ static km_status open_file(km_assigned *a, km_assigned_kind kind, int64_t rows) 
         return km_fail_memory(a->err, "the columns of a file", room * (int64_t)sizeof *file->columns);
     columns c = {.file = file};
     add_columns(&c, a, kind);
-    // A table keeps the separator of its text, but where its name says another one.
+    // A table keeps the separator of its text, but where its name says another one; where decimals have a comma
+    // semicolons separate what is new.
     km_sink_format format = file->sink.format;
-    char separator = 0;
+    char separator = format == KM_SINK_CSV && a->decimal == ',' ? ';' : 0;
     if (kind == KM_ASSIGNED_TABLE && a->original && format == KM_SINK_CSV && a->original->separator != '\t')
         separator = a->original->separator;
     KM_TRY(km_sink_open(&file->sink, file->path, format, separator, file->columns, c.count, rows,
                         is_flat(a, kind), a->err));
     file->sink.threads = a->threads;
+    if (a->decimal) file->sink.decimal = a->decimal;
     return KM_OK;
 }
 
@@ -178,6 +180,7 @@ static int64_t id_text(char *out, char *scratch, const km_record *record, const 
     if (!km_record_cell(&cell, record, a->original->separator, a->id_cell)) return 0;
     int64_t size = km_record_cell_text(scratch, &cell);
     char separator = memchr(scratch, '\t', (size_t)size)  ? '\t'
+                     : memchr(scratch, ';', (size_t)size) ? ';'
                      : memchr(scratch, ',', (size_t)size) ? ','
                                                           : 0;
     return km_quoted_cell(out, scratch, size, separator ? separator : id_separator(a));

@@ -34,6 +34,7 @@ typedef struct km_assigned {
     int64_t best;       // the set that space, and the columns cluster and label, are of
     const char *id;     // a column of the text, or NULL
     int64_t threads;
+    char decimal;             // of the text that the data came of: files of text have it as well; 0: a point
     const char *const *names; // of the features, where the table is no text; NULL: x1, x2, ...
     int64_t features;
     int is_single; // features are floats

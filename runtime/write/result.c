@@ -48,6 +48,7 @@ static km_status write_rows(const char *path, km_assigned_kind kind, const km_re
                      .names = km_data_feature_names(data),
                      .features = result->d,
                      .is_single = km_data_is_single(data),
+                     .decimal = km_data_decimal(data),
                      .err = err};
     a.files[kind].path = path;
     const int32_t **labels = malloc((size_t)models * sizeof *labels);

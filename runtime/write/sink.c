@@ -82,7 +82,7 @@ static char *npy_rows(char *out, const km_sink *sink, int64_t first, int64_t cou
 // Text -------------------------------------------------------------------------------------------------------
 
 static int64_t cell_room(const km_sink_column *column, int64_t row) {
-    if (column->cell != KM_CELL_TEXT) return KM_NUMBER_SIZE + 1;
+    if (column->cell != KM_CELL_TEXT) return KM_NUMBER_SIZE + 3; // quotes, separator
     return ((const km_span *)column->values)[row * column->stride].size + 1;
 }
 
@@ -99,7 +99,21 @@ static char *add_integer(char *out, int64_t value) {
     return out + 24 - at;
 }
 
-static char *add_cell(char *out, const km_sink_column *column, int64_t row, int64_t number) {
+// A number of text with the sink's decimal; in quotes where that separates cells.
+static char *add_number(char *out, const km_sink *sink, km_cell cell, double value) {
+    int64_t size = cell == KM_CELL_REAL ? km_number_write(out, value)
+                                        : km_number_write_exact(out, value, cell == KM_CELL_SINGLE);
+    char *point = sink->decimal == '.' ? NULL : memchr(out, '.', (size_t)size);
+    if (!point) return out + size;
+    *point = sink->decimal;
+    if (sink->decimal != sink->separator) return out + size;
+    memmove(out + 1, out, (size_t)size);
+    out[0] = out[size + 1] = '"';
+    return out + size + 2;
+}
+
+static char *add_cell(char *out, const km_sink *sink, const km_sink_column *column, int64_t row,
+                      int64_t number) {
     int64_t at = row * column->stride;
     switch (column->cell) {
     case KM_CELL_ROW:
@@ -119,10 +133,7 @@ static char *add_cell(char *out, const km_sink_column *column, int64_t row, int6
     }
     default: {
         double value = ((const double *)column->values)[at];
-        if (isnan(value)) return out;
-        return out + (column->cell == KM_CELL_REAL
-                          ? km_number_write(out, value)
-                          : km_number_write_exact(out, value, column->cell == KM_CELL_SINGLE));
+        return isnan(value) ? out : add_number(out, sink, column->cell, value);
     }
     }
 }
@@ -131,7 +142,7 @@ static char *text_rows(char *out, const km_sink *sink, int64_t first, int64_t co
     for (int64_t i = first; i < first + count; i++) {
         for (int64_t c = 0; c < sink->columns_count; c++) {
             if (c) *out++ = sink->separator;
-            out = add_cell(out, &sink->columns[c], i, sink->rows + i + 1);
+            out = add_cell(out, sink, &sink->columns[c], i, sink->rows + i + 1);
         }
         *out++ = '\n';
     }
@@ -245,6 +256,7 @@ km_status km_sink_open(km_sink *sink, const char *path, km_sink_format format, c
                       .separator = (char)(separator               ? separator
                                           : format == KM_SINK_TSV ? '\t'
                                                                   : ','),
+                      .decimal = '.',
                       .columns = columns,
                       .columns_count = columns_count,
                       .is_flat = is_flat,

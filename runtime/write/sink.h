@@ -35,7 +35,7 @@ typedef struct km_sink_column {
 typedef struct km_sink {
     km_file_writer file;
     km_sink_format format;
-    char separator;
+    char separator, decimal; // decimal: of numbers; a point where nothing sets it after the opening
     const km_sink_column *columns;
     int64_t columns_count, rows; // rows: written so far
     int64_t threads;
