@@ -199,7 +199,8 @@ static void evaluate(warps_config *config, const km_plan *plan) {
     config->shared_ns = (cycles + moved) / rate;
     config->issue_ns = (instructions / 4 + moved) / rate;
     // The fewer warps, the more they wait.
-    config->total_ns = km_cuda_overlap(config->shared_ns, config->issue_ns) * (0.85 + 12 / warps);
+    config->total_ns =
+        measured.nonzeros_form * km_cuda_overlap(config->shared_ns, config->issue_ns) * (0.85 + 12 / warps);
 }
 
 // The fastest shape of all; blocks_per_sm is 0 where none fits.
@@ -314,6 +315,54 @@ static int fill_expanded(expanded_shape *shape, const km_plan *plan) {
         if (km_cuda_registers_limit(plan, 32 * shape->warps, blocks) >= expanded_registers(shape)) return 1;
     }
     return 0;
+}
+
+// Sums anew, by products of masks of labels with the points' numbers (templates/cuda/sparse/masks.cu). ----------
+
+// Fours of centroids of all slots.
+static int64_t fours_of(const km_plan *plan) {
+    int64_t fours = 0;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++) fours += lane_columns_of(plan->spec.clusters[i]);
+    return columns_of(plan) / plan->clusters_sum * fours;
+}
+
+// How warps have rows of columns and pairs of 8 features, as the template has it.
+typedef struct masks_shape {
+    int64_t row_groups, rows, parts, pairs, warps, shared_bytes;
+} masks_shape;
+
+static masks_shape masks_of(const km_plan *plan) {
+    enum { ROWS_MAX = 5, WARPS = 8, POINTS = 128, PITCH = 20, WORKSPACE = 160 };
+    int64_t row_tiles = km_divide_up(columns_of(plan), 16), pairs = km_divide_up(plan->spec.features + 1, 16);
+    masks_shape shape = {.row_groups = km_divide_up(row_tiles, ROWS_MAX)};
+    shape.rows = km_divide_up(row_tiles, shape.row_groups);
+    shape.parts = km_divide_up(pairs, km_max(1, WARPS / shape.row_groups));
+    shape.pairs = km_divide_up(pairs, shape.parts);
+    shape.warps = shape.pairs * shape.row_groups;
+    shape.shared_bytes =
+        WORKSPACE + 2 * shape.pairs * 16 * POINTS * 4 + fours_of(plan) * (2 * PITCH + 1) * 4 + slots_of(plan);
+    return shape;
+}
+
+static int makes_sums_anew(const km_plan *plan) {
+    masks_shape shape = masks_of(plan);
+    // sm_100: the compiler finds too few registers for the same text.
+    return !plan->weighted && plan->spec.target.arch < 100 && shape.warps <= 8 &&
+           shape.shared_bytes <= plan->facts.shared_bytes_per_block;
+}
+
+// Cycles of a multiprocessor for a point.
+static double anew_cycles(const km_plan *plan) {
+    masks_shape shape = masks_of(plan);
+    double products = 8 * (double)(shape.rows * shape.warps);
+    return (double)shape.parts * (measured.anew_point + measured.anew_product * products +
+                                  measured.anew_nonzero * nonzeros_of(plan));
+}
+
+// How many labels of 1,024 points must have changed in a pass so that the next one makes sums anew.
+static int64_t anew_changes(const km_plan *plan) {
+    double moved = 2 * measured.expanded_added * (nonzeros_of(plan) + 1);
+    return (int64_t)(1024 * anew_cycles(plan) / moved);
 }
 
 static void evaluate_expanded(warps_config *config, const expanded_shape *shape, const km_plan *plan) {
@@ -458,8 +507,15 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
 
 static void name_expanded(km_env *env, const km_plan *plan) {
     const expanded_shape *shape = &((const sparse_layout *)plan->layout)->expanded;
+    km_env_set_int(env, "fours", fours_of(plan));
+    km_env_set_int(env, "anew_changes", anew_changes(plan));
     km_env_set_int(env, "fragment_tiles", shape->tiles);
     km_env_set_int(env, "listed", shape->listed);
+    // sm_100: more steps at a time take more registers than there are.
+    km_env_set_int(env, "steps_at_once",
+                   plan->spec.target.arch >= 100 ? 1
+                   : steps_of(plan) <= 8         ? steps_of(plan)
+                                                 : 4);
     km_env_set_int(env, "code_bits", code_bits(plan));
     for (int64_t i = 0; i < shape->panels_count; i++) {
         char text[24];
@@ -493,6 +549,7 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     (void)err;
     *root = layout->is_expanded ? "cuda/sparse/expanded.cu" : "cuda/sparse/sparse.cu";
     km_cuda_names(env, plan);
+    km_env_set_flag(env, "sums_anew", layout->is_expanded && makes_sums_anew(plan));
     if (layout->is_expanded)
         name_expanded(env, plan);
     else

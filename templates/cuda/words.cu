@@ -43,6 +43,15 @@ template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(uns
 }
 
 //@ end
+//@ def prmt_by
+// The same by a number's lower 16 bits.
+static __device__ __forceinline__ unsigned km_prmt_by(unsigned a, unsigned b, unsigned which) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(which));
+    return bytes;
+}
+
+//@ end
 //@ def opaque
 // The same number, hidden from the compiler's analysis: it neither keeps an earlier result in a register nor computes
 // it again.
@@ -182,6 +191,19 @@ static __device__ __forceinline__ void km_mma_f16_half(unsigned *sums, const uns
 static __device__ __forceinline__ void km_mma_s8(int *sums, const unsigned *a, const unsigned *b,
                                                  const int *start) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start[0]), "r"(start[1]),
+          "r"(start[2]), "r"(start[3]));
+}
+
+//@ end
+//@ def mma_s8_u8
+//@ use mma
+// sums = a b + start: 32 products of a signed byte and one without a sign each.
+static __device__ __forceinline__ void km_mma_s8_u8(int *sums, const unsigned *a, const unsigned *b,
+                                                    const int *start) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%10, %11, %12, %13};"
         : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start[0]), "r"(start[1]),

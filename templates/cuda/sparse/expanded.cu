@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-//@ need panels fragment_tiles listed block grid blocks_per_sm index_type code_bits
+//@ need steps_at_once panels fragment_tiles listed block grid blocks_per_sm index_type code_bits
 //@ words cuda/words.cu
 //@ include cuda/head.h
 //@ verbatim cuda/sparse/points.h
 //@ use unroll_for unroll_1_for unroll_2_for warp_sum warp_max halves low_half mma_f16 ldmatrix_x4 shared_address
+//@ use prmt prmt_by mma_s8 mma_s8_u8
 
 // The pass, design `sparse_warps`, form `expanded`: points in the layout CSR, up to a few hundred features, float32.
 //
@@ -29,12 +30,16 @@ enum {
     INTEGERS = 1, // of a sum
     SLOTS = RESTARTS * KS,
     STEPS = (D + 3 + 15) / 16, // products: 16 features each, at the end three columns for constants
-    CHUNK_BYTES = TILE * 16,   // of a tile: 8 features of each point
+    STEPS_AT_ONCE = $steps_at_once,
+    CHUNK_BYTES = TILE * 16, // of a tile: 8 features of each point
     TILE_BYTES = 2 * STEPS * CHUNK_BYTES,
     FRAGMENT_TILES = $fragment_tiles, // of a restart's centroids: 8 columns of products each
-    LISTED = $listed,                // moves of a point that are noted: all slots of a restart, or of a panel
-    CODE_BITS = $code_bits,          // of an index in a slot, in place of a score's last bits
-    QUEUE = 64,                      // ambiguous points of a warp that wait
+    LISTED = $listed,       // moves of a point that are noted: all slots of a restart, or of a panel
+    CODE_BITS = $code_bits, // of an index in a slot, in place of a score's last bits
+    QUEUE = 64,             // ambiguous points of a warp that wait
+    //@ if sums_anew
+    ANEW_CHANGES = $anew_changes, // of 1,024 points' labels: from there on sums are made anew (masks.cu)
+    //@ end
     POINT_ENTRIES = WEIGHTED ? 0 : 1 // a point's weight is an entry, unless weights need more than 31 bits
 };
 static_assert(int(D) <= int(KM_SPARSE_LONG), "a row may be too long for a warp");
@@ -73,6 +78,8 @@ __constant__ const short km_first_lane_column[KS] = {
 
 //@ include cuda/sparse/products.cu
 
+//@ include cuda/sparse/masks.cu
+
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
     //@ if weighted
@@ -84,6 +91,10 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_sparse_halves", KM_STAGE_PASS, COLUMNS, 1, 256, 0, 0},
     {"km_sparse_fragments", KM_STAGE_PASS, SLOTS, 1, 256, 0, 0},
     {"km_sparse_labels", KM_STAGE_PASS, GRID, 1, BLOCK, SHARED_BYTES, 0},
+    //@ if sums_anew
+    {"km_sparse_masks", KM_STAGE_PASS, (GRID + MASK_PARTS - 1) / MASK_PARTS, MASK_PARTS, MASK_BLOCK,
+     MASK_BYTES, 0},
+    //@ end
     {"km_sparse_totals", KM_STAGE_PASS, (unsigned)((COLUMNS * (D + 1ll) + 255) / 256), 1, 256, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION,

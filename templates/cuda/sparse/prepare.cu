@@ -78,13 +78,18 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 //@ end
-// In each pass: |c|^2 / 2 of a column, a block each, and the largest |c| of its slot.
+// In each pass: |c|^2 / 2 of a column, a block each, and the largest |c| of its slot. Sums that are made
+// anew begin at 0.
 extern "C" __global__ void __launch_bounds__(256)
     km_sparse_halves(const __grid_constant__ km_pass_args args) {
     __shared__ double sums[8];
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int column = blockIdx.x;
+    //@ if sums_anew
+    if (km_sums_anew(workspace, args.n))
+        for (int f = threadIdx.x; f <= D; f += 256) workspace.sums[column * (D + 1ll) + f] = 0;
+    //@ end
     const km_real *c = (const km_real *)args.centroids + (long long)column * D;
     double square = 0;
     for (long long f = threadIdx.x; f < D; f += 256) square = fma((double)c[f], (double)c[f], square);

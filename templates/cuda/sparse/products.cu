@@ -33,6 +33,10 @@ struct __align__(16) km_shared_memory {
     const km_pass_args *args;
     km_sparse_table points;
     km_workspace workspace;
+    //@ if sums_anew
+    int anew;         // sums are made by km_sparse_masks: no moves
+    unsigned changes; // labels that changed
+    //@ end
     __align__(16) uint2 fragments[RESTARTS * FRAGMENT_TILES * STEPS * 32];
     int low[SUMS], high[SUMS]; // sums of the block: the lower 32 bits have a sign, too
     km_slot_facts facts[SLOTS];
@@ -51,6 +55,15 @@ __device__ __forceinline__ km_warp_memory &km_warp_memory_of() {
     return km_memory().warps[threadIdx.x / 32];
 }
 
+// Whether the pass makes sums anew, of all points.
+__device__ __forceinline__ bool km_makes_anew() {
+    //@ if sums_anew
+    return km_memory().anew != 0;
+    //@ else
+    return false;
+    //@ end
+}
+
 // A tile: a lane has one of its points.
 struct km_tile {
     unsigned index, first, count; // first entry and how many, in fours
@@ -59,6 +72,9 @@ struct km_tile {
     int moves;  // of the lane's point
     int stage;  // where its labels are
     int queued; // of the warp's queue
+    //@ if sums_anew
+    unsigned changes; // labels of the lane's points that changed
+    //@ end
 };
 
 // The point of a tile whose scores a lane gets.
@@ -213,7 +229,10 @@ static __device__ __noinline__ void km_resolve(int first, int count) {
             atomicAdd(&facts.changes, 1u);
             //@ end
         }
-        if (old != label || !facts.begun) {
+        //@ if sums_anew
+        if (old != label || !facts.begun) atomicAdd(&km_memory().changes, 1u);
+        //@ end
+        if ((old != label || !facts.begun) && !km_makes_anew()) {
             const unsigned to = (column + label) * (D + 1), from = (column + old) * (D + 1);
             const double weight = km_weight_of(*km_memory().args, own.point);
             for (unsigned at = 0; at < row.count; at++) {
@@ -272,7 +291,11 @@ __device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before
             atomicAdd(&km_memory().facts[slot].changes, 1u);
             //@ end
         }
-        km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
+        //@ if sums_anew
+        tile.changes++;
+        //@ end
+        if (!km_makes_anew())
+            km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
         //@ if weighted
         km_move_long(to + D, from + D, before.begun,
                      km_number_of(1.0f, km_weight_of(*km_memory().args, tile.index * (long long)TILE + point),
@@ -343,7 +366,7 @@ __device__ __forceinline__ void km_label_panel(km_tile &tile, int restart) {
     const uint2 *fragments = shared.fragments + (restart * FRAGMENT_TILES + FRAGMENTS) * STEPS * 32 + lane;
     const unsigned row =
         km_shared_address(km_warp_memory_of().tile) + lane / 16 * CHUNK_BYTES + lane % 16 * 16;
-#pragma unroll(STEPS <= 8 ? STEPS : 4)
+#pragma unroll(STEPS_AT_ONCE)
     for (int step = 0; step < STEPS; step++) {
         unsigned points[2][4];
         KM_UNROLL_FOR (int m = 0; m < 2; m++)
@@ -446,6 +469,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         shared.args = &args;
         shared.points = *(const km_sparse_table *)args.points;
         shared.workspace = km_workspace_of(args);
+        //@ if sums_anew
+        shared.anew = km_sums_anew(shared.workspace, args.n);
+        shared.changes = 0;
+        //@ end
     }
     __syncthreads();
     for (int at = threadIdx.x; at < RESTARTS * FRAGMENT_TILES * STEPS * 16; at += BLOCK)
@@ -470,10 +497,19 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         place = km_place_of(index + 2 * step, tiles);
         km_label_tile(tile);
         next.queued = tile.queued;
+        //@ if sums_anew
+        next.changes = tile.changes;
+        //@ end
         tile = next;
     }
     if (tile.queued) km_resolve(0, tile.queued);
+    //@ if sums_anew
+    atomicAdd(&shared.changes, tile.changes);
+    //@ end
     __syncthreads();
+    //@ if sums_anew
+    if (threadIdx.x == 0) atomicAdd(&workspace.progress->changes[1], (unsigned long long)shared.changes);
+    //@ end
     for (int at = threadIdx.x; at < SUMS; at += BLOCK)
         if (shared.low[at] || shared.high[at])
             atomicAdd(workspace.sums + at,

@@ -36,6 +36,10 @@ struct km_progress {
     unsigned next_tile; // to be taken by a warp
     unsigned unused;
     unsigned long long weight_bits; // of the largest weight
+    //@ if sums_anew
+    unsigned long long
+        changes[2]; // labels that changed in the pass before, and in this one; a first label is a change
+    //@ end
 };
 
 struct km_workspace {
@@ -153,6 +157,16 @@ __device__ __forceinline__ km_label *km_labels_of(const km_pass_args &args, cons
     //@ end
 }
 
+//@ if sums_anew
+// Whether a pass makes the sums of all points anew (masks.cu), which takes the same time whatever changed, instead of
+// moving those whose label changed: as many as in the pass before, and in a first pass all, which are not taken away.
+__device__ __forceinline__ bool km_sums_anew(const km_workspace &workspace, long long n) {
+    const unsigned long long changes =
+        workspace.slots[0].begun ? workspace.progress->changes[0] : SLOTS * (unsigned long long)n / 2;
+    return changes * 1024.0 > ANEW_CHANGES * (double)n;
+}
+
+//@ end
 // The first column of a slot.
 __device__ __forceinline__ int km_first_column(int slot) {
     return slot / KS * S + km_offsets[slot % KS];

@@ -1,7 +1,7 @@
 // Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90}: The pass
 // "..." stands for what a template or an earlier part shows.
 
-// ... 11 definitions
+// ... 15 definitions
 
 // The pass, design `sparse_warps`, form `expanded`: points in the layout CSR, up to a few hundred features, float32.
 //
@@ -27,12 +27,14 @@ enum {
     INTEGERS = 1, // of a sum
     SLOTS = RESTARTS * KS,
     STEPS = (D + 3 + 15) / 16, // products: 16 features each, at the end three columns for constants
-    CHUNK_BYTES = TILE * 16,   // of a tile: 8 features of each point
+    STEPS_AT_ONCE = 7,
+    CHUNK_BYTES = TILE * 16, // of a tile: 8 features of each point
     TILE_BYTES = 2 * STEPS * CHUNK_BYTES,
     FRAGMENT_TILES = 12,             // of a restart's centroids: 8 columns of products each
     LISTED = 11,                     // moves of a point that are noted: all slots of a restart, or of a panel
     CODE_BITS = 4,                   // of an index in a slot, in place of a score's last bits
     QUEUE = 64,                      // ambiguous points of a warp that wait
+    ANEW_CHANGES = 4185,             // of 1,024 points' labels: from there on sums are made anew (masks.cu)
     POINT_ENTRIES = WEIGHTED ? 0 : 1 // a point's weight is an entry, unless weights need more than 31 bits
 };
 static_assert(int(D) <= int(KM_SPARSE_LONG), "a row may be too long for a warp");
@@ -73,7 +75,15 @@ __constant__ const short km_first_lane_column[KS] = {
     21,
 };
 
-// ... 4 definitions
+// ... 3 definitions
+
+struct km_progress {
+    unsigned next_tile; // to be taken by a warp
+    unsigned unused;
+    unsigned long long weight_bits; // of the largest weight
+    unsigned long long
+        changes[2]; // labels that changed in the pass before, and in this one; a first label is a change
+};
 
 struct km_workspace {
     km_progress *progress;
@@ -137,7 +147,7 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     return workspace;
 }
 
-// ... 7 definitions
+// ... 8 definitions
 
 // Load: what values of each feature are multiplied by. The sum of all points stays below 2^62.
 extern "C" __global__ void __launch_bounds__(256)
@@ -164,13 +174,60 @@ extern "C" __global__ void __launch_bounds__(256)
     workspace.scales[f] = ldexp(1.0, exponent > 1000 ? 1000 : exponent < -1000 ? -1000 : exponent);
 }
 
-// ... 3 definitions
+// In each pass: |c|^2 / 2 of a column, a block each, and the largest |c| of its slot. Sums that are made
+// anew begin at 0.
+extern "C" __global__ void __launch_bounds__(256)
+    km_sparse_halves(const __grid_constant__ km_pass_args args) {
+    __shared__ double sums[8];
+    if (args.control->stop) return;
+    const km_workspace workspace = km_workspace_of(args);
+    const int column = blockIdx.x;
+    if (km_sums_anew(workspace, args.n))
+        for (int f = threadIdx.x; f <= D; f += 256) workspace.sums[column * (D + 1ll) + f] = 0;
+    const km_real *c = (const km_real *)args.centroids + (long long)column * D;
+    double square = 0;
+    for (long long f = threadIdx.x; f < D; f += 256) square = fma((double)c[f], (double)c[f], square);
+    square = km_warp_sum(square);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = square;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    square = 0;
+    for (int w = 0; w < 8; w++) square += sums[w];
+    workspace.halves[column] = square / 2;
+}
+
+// ... 2 definitions
 
 __device__ __forceinline__ double km_weight_of(const km_pass_args &args, long long i) {
     return args.n > i ? 1.0 : 0.0;
 }
 
-// ... 9 definitions
+// ... 7 definitions
+
+// Totals of active slots, a thread each; and what the next pass begins with.
+extern "C" __global__ void __launch_bounds__(256)
+    km_sparse_totals(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const km_workspace workspace = km_workspace_of(args);
+    const long long at = blockIdx.x * 256ll + threadIdx.x;
+    if (at >= COLUMNS * (D + 1ll)) return;
+    const int column = (int)(at / (D + 1ll)), slot = km_slot_of(column);
+    const long long f = at % (D + 1ll);
+    if (at == 0) {
+        workspace.progress->next_tile = 0;
+        workspace.progress->changes[0] = workspace.progress->changes[1];
+        workspace.progress->changes[1] = 0;
+    }
+    if (f == 0 && column == km_first_column(slot)) {
+        workspace.slots[slot].norm = 0;
+        if (args.active[slot]) workspace.slots[slot].begun = 1;
+    }
+    if (!args.active[slot]) return;
+    const double sum = (double)(long long)workspace.sums[at];
+    args.totals[at] = sum / workspace.scales[f];
+}
+
+// ... 1 definition
 
 // What all warps know of a slot.
 struct __align__(16) km_slot_facts {
@@ -178,7 +235,42 @@ struct __align__(16) km_slot_facts {
     int active, begun; // begun: labels and sums of a pass are there
 };
 
-// ... 16 definitions
+// ... 3 definitions
+
+// Dynamic shared memory. Functions find all they need here, which takes no registers.
+struct __align__(16) km_shared_memory {
+    const km_pass_args *args;
+    km_sparse_table points;
+    km_workspace workspace;
+    int anew;         // sums are made by km_sparse_masks: no moves
+    unsigned changes; // labels that changed
+    __align__(16) uint2 fragments[RESTARTS * FRAGMENT_TILES * STEPS * 32];
+    int low[SUMS], high[SUMS]; // sums of the block: the lower 32 bits have a sign, too
+    km_slot_facts facts[SLOTS];
+    km_warp_memory warps[WARPS];
+};
+static_assert(SUMS < NONE, "a move has 16 bits for each of its sums");
+constexpr int SHARED_BYTES = (int)sizeof(km_shared_memory);
+
+// ... 3 definitions
+
+// Whether the pass makes sums anew, of all points.
+__device__ __forceinline__ bool km_makes_anew() {
+    return km_memory().anew != 0;
+}
+
+// A tile: a lane has one of its points.
+struct km_tile {
+    unsigned index, first, count; // first entry and how many, in fours
+    unsigned bounds;              // of the lane's point
+    bool valid;
+    int moves;        // of the lane's point
+    int stage;        // where its labels are
+    int queued;       // of the warp's queue
+    unsigned changes; // labels of the lane's points that changed
+};
+
+// ... 8 definitions
 
 // Decides the last points of the queue, up to 32, by scores in double, a lane each, and moves them.
 static __device__ __noinline__ void km_resolve(int first, int count) {
@@ -204,7 +296,8 @@ static __device__ __noinline__ void km_resolve(int first, int count) {
         if (old != label) {
             *stored = (km_label)label;
         }
-        if (old != label || !facts.begun) {
+        if (old != label || !facts.begun) atomicAdd(&km_memory().changes, 1u);
+        if ((old != label || !facts.begun) && !km_makes_anew()) {
             const unsigned to = (column + label) * (D + 1), from = (column + old) * (D + 1);
             const double weight = km_weight_of(*km_memory().args, own.point);
             for (unsigned at = 0; at < row.count; at++) {
@@ -238,7 +331,9 @@ __device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before
             km_labels_of(*km_memory().args, km_memory().workspace,
                          slot)[tile.index * (long long)TILE + point] = (km_label)label;
         }
-        km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
+        tile.changes++;
+        if (!km_makes_anew())
+            km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
     }
     const unsigned lanes = __ballot_sync(ALL, ambiguous);
     if (lanes) km_defer(tile, lanes, slot);
@@ -283,6 +378,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         shared.args = &args;
         shared.points = *(const km_sparse_table *)args.points;
         shared.workspace = km_workspace_of(args);
+        shared.anew = km_sums_anew(shared.workspace, args.n);
+        shared.changes = 0;
     }
     __syncthreads();
     for (int at = threadIdx.x; at < RESTARTS * FRAGMENT_TILES * STEPS * 16; at += BLOCK)
@@ -307,15 +404,49 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         place = km_place_of(index + 2 * step, tiles);
         km_label_tile(tile);
         next.queued = tile.queued;
+        next.changes = tile.changes;
         tile = next;
     }
     if (tile.queued) km_resolve(0, tile.queued);
+    atomicAdd(&shared.changes, tile.changes);
     __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(&workspace.progress->changes[1], (unsigned long long)shared.changes);
     for (int at = threadIdx.x; at < SUMS; at += BLOCK)
         if (shared.low[at] || shared.high[at])
             atomicAdd(workspace.sums + at,
                       (unsigned long long)(shared.high[at] * (1ll << 32) + shared.low[at]));
 }
+
+// Sums anew: of all points instead of those whose label changed, by matrix products. One factor has a row for each
+// column of centroids and a byte for each point, 1 where the point is that centroid's; the other one byte of the number
+// of each point and feature. Four products, of 8 bits of the numbers each, are exact in 32 bits, and so is the sum.
+enum {
+    MASK_POINTS = 128, // of a chunk
+    MASK_TILES = MASK_POINTS / TILE,
+    MASK_BLOCK = 256,
+    MASK_WARPS = MASK_BLOCK / 32,
+    MASK_ROW_TILES = (COLUMNS + 15) / 16, // 16 rows of products each
+    MASK_ROW_GROUPS = (MASK_ROW_TILES + 4) / 5,
+    MASK_ROWS = (MASK_ROW_TILES + MASK_ROW_GROUPS - 1) / MASK_ROW_GROUPS, // tiles of a group
+    MASK_PAIRS = (D + 1 + 15) / 16, // 16 features each
+    MASK_PAIRS_MAX = MASK_ROW_GROUPS < MASK_WARPS ? MASK_WARPS / MASK_ROW_GROUPS : 1,
+    MASK_PARTS = (MASK_PAIRS + MASK_PAIRS_MAX - 1) / MASK_PAIRS_MAX, // the grid's second dimension
+    MASK_OWN_PAIRS = (MASK_PAIRS + MASK_PARTS - 1) / MASK_PARTS,     // of a block
+    MASK_FEATURES = 16 * MASK_OWN_PAIRS,
+    MASK_OWN = MASK_OWN_PAIRS * MASK_ROW_GROUPS, // a warp has a group of rows with a pair
+    MASK_SPLIT = MASK_OWN <= 2   ? 4
+                 : MASK_OWN <= 4 ? 2
+                                 : 1, // warps that share the points
+    MASK_AHEAD = 2,                   // reads of a thread at a time
+    MASK_SPAN = 65536,                // chunks of a block whose sums 32 bits hold
+    SELECTORS_PITCH = 20,             // words of a four: other banks than the next ones'
+    FOURS = 23                        // of all slots: four centroids of a slot each
+};
+static_assert(MASK_OWN * MASK_SPLIT <= MASK_WARPS, "each group of rows has a warp with each pair");
+static_assert(FOURS * SELECTORS_PITCH < 1 << 16, "two places of selectors lie in a word");
+static_assert((long long)MASK_SPAN * MASK_POINTS * 255 < 1ll << 32, "bytes of a span add up in 32 bits");
+
+// ... 19 definitions
 
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
@@ -325,6 +456,8 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_sparse_halves", KM_STAGE_PASS, COLUMNS, 1, 256, 0, 0},
     {"km_sparse_fragments", KM_STAGE_PASS, SLOTS, 1, 256, 0, 0},
     {"km_sparse_labels", KM_STAGE_PASS, GRID, 1, BLOCK, SHARED_BYTES, 0},
+    {"km_sparse_masks", KM_STAGE_PASS, (GRID + MASK_PARTS - 1) / MASK_PARTS, MASK_PARTS, MASK_BLOCK,
+     MASK_BYTES, 0},
     {"km_sparse_totals", KM_STAGE_PASS, (unsigned)((COLUMNS * (D + 1ll) + 255) / 256), 1, 256, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION,

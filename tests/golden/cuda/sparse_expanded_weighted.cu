@@ -1,7 +1,7 @@
 // Of the text of {features: 100, clusters: 10, layout: csr, target: cuda:sm_90} weighted tracked: The pass
 // "..." stands for what a template or an earlier part shows.
 
-// ... 36 definitions
+// ... 40 definitions
 
 __device__ __forceinline__ double km_weight_of(const km_pass_args &args, long long i) {
     return ((const km_real *)args.weights)[i];
@@ -16,7 +16,14 @@ struct __align__(16) km_slot_facts {
     unsigned changes;  // labels of the block's points that changed
 };
 
-// ... 16 definitions
+// ... 7 definitions
+
+// Whether the pass makes sums anew, of all points.
+__device__ __forceinline__ bool km_makes_anew() {
+    return false;
+}
+
+// ... 9 definitions
 
 // Decides the last points of the queue, up to 32, by scores in double, a lane each, and moves them.
 static __device__ __noinline__ void km_resolve(int first, int count) {
@@ -43,7 +50,7 @@ static __device__ __noinline__ void km_resolve(int first, int count) {
             *stored = (km_label)label;
             atomicAdd(&facts.changes, 1u);
         }
-        if (old != label || !facts.begun) {
+        if ((old != label || !facts.begun) && !km_makes_anew()) {
             const unsigned to = (column + label) * (D + 1), from = (column + old) * (D + 1);
             const double weight = km_weight_of(*km_memory().args, own.point);
             for (unsigned at = 0; at < row.count; at++) {
@@ -78,7 +85,8 @@ __device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before
                          slot)[tile.index * (long long)TILE + point] = (km_label)label;
             atomicAdd(&km_memory().facts[slot].changes, 1u);
         }
-        km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
+        if (!km_makes_anew())
+            km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
         km_move_long(to + D, from + D, before.begun,
                      km_number_of(1.0f, km_weight_of(*km_memory().args, tile.index * (long long)TILE + point),
                                   km_memory().workspace.scales[D]));

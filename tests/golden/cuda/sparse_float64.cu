@@ -45,7 +45,9 @@ extern "C" __global__ void __launch_bounds__(256)
     if (at >= COLUMNS * (D + 1ll)) return;
     const int column = (int)(at / (D + 1ll)), slot = km_slot_of(column);
     const long long f = at % (D + 1ll);
-    if (at == 0) workspace.progress->next_tile = 0;
+    if (at == 0) {
+        workspace.progress->next_tile = 0;
+    }
     if (f == 0 && column == km_first_column(slot)) {
         workspace.slots[slot].norm = 0;
         if (args.active[slot]) workspace.slots[slot].begun = 1;

@@ -57,7 +57,13 @@ enum {
 typedef unsigned char km_index; // a column of a nonzero
 typedef unsigned km_bits;
 
-// ... 3 definitions
+// ... 2 definitions
+
+struct km_progress {
+    unsigned next_tile; // to be taken by a warp
+    unsigned unused;
+    unsigned long long weight_bits; // of the largest weight
+};
 
 struct km_workspace {
     km_progress *progress;
@@ -130,7 +136,8 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // ... 1 definition
 
-// In each pass: |c|^2 / 2 of a column, a block each, and the largest |c| of its slot.
+// In each pass: |c|^2 / 2 of a column, a block each, and the largest |c| of its slot. Sums that are made
+// anew begin at 0.
 extern "C" __global__ void __launch_bounds__(256)
     km_sparse_halves(const __grid_constant__ km_pass_args args) {
     __shared__ double sums[8];
@@ -265,7 +272,9 @@ extern "C" __global__ void __launch_bounds__(256)
     if (at >= COLUMNS * (D + 1ll)) return;
     const int column = (int)(at / (D + 1ll)), slot = km_slot_of(column);
     const long long f = at % (D + 1ll);
-    if (at == 0) workspace.progress->next_tile = 0;
+    if (at == 0) {
+        workspace.progress->next_tile = 0;
+    }
     if (f == 0 && column == km_first_column(slot)) {
         workspace.slots[slot].norm = 0;
         if (args.active[slot]) workspace.slots[slot].begun = 1;
