@@ -13,7 +13,7 @@ enum { TABLE_ROWS = 10, COMBINE = 5 };
 typedef struct explore_options {
     cli_output outputs[OUT_COUNT];
     cli_changes changes;
-    const char *outcome;
+    const char *outcome, *cache_dir;
     km_outcome_kind kind;
     km_data_params data;
     km_explore_params explore;
@@ -124,6 +124,12 @@ static int take(explore_options *options, const cli_parser *parser, int id) {
         return 0;
     case CLI_THREADS:
         return cli_int(parser, "--threads", &explore->threads, 1, 4096);
+    case CLI_COMPILER:
+        explore->compiler = parser->value;
+        return 0;
+    case CLI_CACHE_DIR:
+        options->cache_dir = parser->value;
+        return 0;
     case CLI_CLUSTERS:
     case CLI_TARGET:
     case CLI_TYPE:
@@ -258,8 +264,11 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (parse(&options, &parser)) return parser.exit;
     options.explore.log = cli_log();
     options.explore.progress = cli_progress;
+    options.explore.device = KM_DEVICE_AUTO;
     km_spec_init(&spec);
     int exit = cli_changes_apply(&spec, &options.explore.device, &options.changes, command);
+    if (!exit && options.explore.device != KM_HOST)
+        exit = cli_cache_dir_usable(&options.explore.cache_dir, options.cache_dir);
     if (!exit) exit = explore(&options, &spec, argv[parser.first]);
     km_spec_clear(&spec);
     if (exit) cli_interrupts_obey();
@@ -283,7 +292,8 @@ static const cli_option options_list[] = {
      "alike"},
     {CLI_SEED, "seed", 0, "N", "of all random draws; default: 0. Same seed, same result"},
     {CLI_TYPE, "type", 0, "f32|f64", "element type of points and centroids; default: f32"},
-    {CLI_TARGET, "target", 't', "TARGET", "cpu (default); a GPU is not served yet"},
+    {CLI_TARGET, "target", 't', "TARGET",
+     "cpu, cuda or cuda:N; default: a GPU where there is one and much to do"},
     {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
     {CLI_OUTCOME, "outcome", 0, "COLUMN",
      "rank subsets by how well their labels predict this column of DATA:\nclasses (words too), or a number"},
@@ -306,6 +316,8 @@ static const cli_option options_list[] = {
      "write the model of the best, for kmgen predict; with %d in its name\nthose of all the best, by place"},
     {CLI_PLOT, "plot", 0, "FILE.svg|png|pdf", "draw how often each column is among the best"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
+    {CLI_COMPILER, "compiler", 0, "FILE", "NVRTC or its folder, for a GPU; default: what kmgen info shows"},
+    {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keeps a GPU's compiled kernels; default: what kmgen info shows"},
     CLI_COMMON_OPTIONS,
 };
 

@@ -125,9 +125,13 @@ typedef struct km_explore_params {
     int64_t combine;
     const km_outcome *outcome; ///< What codes are to predict; the caller's. Default NULL.
     double holdout;            ///< Share of the rows that figures of the outcome are of. Default 0: all rows.
-    int device;                ///< KM_HOST or KM_DEVICE_AUTO, which means it too. Default KM_HOST.
-    int64_t threads;           ///< CPU threads. Default 0: all cores. Never changes results.
-    const km_log *log;         ///< Default NULL, silent.
+    /// KM_HOST, a CUDA ordinal, or KM_DEVICE_AUTO: device 0 where there is much to do and it can, else the CPU. Default
+    /// KM_HOST.
+    int device;
+    int64_t threads;       ///< CPU threads. Default 0: all cores. Never changes results.
+    const char *cache_dir; ///< Of a GPU's kernels; see km_module_params. Default NULL.
+    const char *compiler;  ///< NVRTC; see km_module_params. Default NULL.
+    const km_log *log;     ///< Default NULL, silent.
     /// Asked now and then by the thread that called km_explore, with the phase "explore" and subsets that are
     /// done; what is not 0 ends the call, which returns what is done. Default NULL.
     int (*progress)(void *user, const km_progress *progress);
@@ -193,8 +197,8 @@ typedef struct km_explore_result {
         codes_of_rows; ///< rows x codes: labels by the best subsets; 255: a row that was dropped. NULL: none.
     const km_combined *combined; ///< combined_count combinations of the best codes, the best first.
     int64_t combined_count;      ///< 0: none were wanted.
-    int64_t distances;           ///< Points against centroids that the iterations computed.
-    int64_t table_bytes;         ///< Memory of the table.
+    int64_t distances;   ///< Points against centroids that the iterations computed; 0: not counted (the CPU).
+    int64_t table_bytes; ///< Memory of the table.
     int64_t subset_bytes;        ///< Memory that a thread had for a subset in work, at most.
     double load_ms;              ///< Wall time of reading the table.
     double run_ms;               ///< Wall time of all else.
@@ -206,7 +210,8 @@ typedef struct km_explore_result {
 /// Model, labels and inertia of a subset are those that km_fit finds for its columns with the same seed,
 /// scale and type (algorithm lloyd, refine 0), but for points that the type cannot tell apart. Constant
 /// columns are left out with a warning. The result is the caller's: km_explore_destroy. KM_ERROR_USAGE:
-/// params; KM_ERROR_DATA: values, or an outcome that is also a column; KM_ERROR_DEVICE: a GPU was asked for;
+/// params; KM_ERROR_DATA: values, or an outcome that is also a column; KM_ERROR_DEVICE, KM_ERROR_COMPILE or
+/// KM_ERROR_PLAN: what a GPU lacks;
 /// KM_ERROR_INTERRUPTED: before the first subsets were done.
 KM_API km_status km_explore(km_explore_result **out, const km_data *data, const km_explore_params *params,
                             km_error *err);

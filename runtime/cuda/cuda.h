@@ -10,6 +10,7 @@
 #include "../../templates/both.h"
 #include "../../templates/cuda/abi.h"
 #include "../../templates/cuda/steps.h"
+#include "../../templates/cuda/subsets.h"
 #include "../../templates/cuda/sparse/points.h"
 #include "../backend.h"
 #include "driver.h"
@@ -52,6 +53,22 @@ enum {
     X(halves)                                                                                                \
     X(seed_columns)
 
+// Those of a text for subsets of columns (templates/cuda/subsets), which has neither a pass nor steps; and the two of
+// each pair of sizes.
+#define KM_SUBSET_KERNELS(X)                                                                                 \
+    X(subsets_start)                                                                                         \
+    X(subsets_constants)                                                                                     \
+    X(subsets_add)                                                                                           \
+    X(subsets_add_doubles)                                                                                   \
+    X(subsets_update)                                                                                        \
+    X(subsets_columns)                                                                                       \
+    X(subsets_rows)
+
+typedef struct km_cuda_subset_pair {
+    km_subsets_launch launch;
+    km_cu_function pass, finish;
+} km_cuda_subset_pair;
+
 typedef struct km_cuda_device {
     km_device base;
     const km_driver *driver;
@@ -68,11 +85,14 @@ typedef struct km_cuda_kernels {
     KM_STEP_KERNELS(KM_STEP_FIELD)
     KM_DENSE_KERNELS(KM_STEP_FIELD)
     KM_SPARSE_KERNELS(KM_STEP_FIELD)
+    KM_SUBSET_KERNELS(KM_STEP_FIELD)
 #undef KM_STEP_FIELD
     km_pass_facts facts;
     km_pass_launch *launches;
     km_cu_function *functions; // of the launches
     km_cu_ptr constants;       // of the symbol km_constants; 0: none
+    km_cuda_subset_pair *pairs;
+    int64_t pairs_count;
 } km_cuda_kernels;
 
 // Device memory that grows when a step needs more and is freed with the engine.
@@ -83,7 +103,8 @@ typedef struct km_cuda_memory {
 
 typedef struct km_cuda_engine {
     km_engine base;
-    int is_csr; // the plan's points are: `points` begins with a km_sparse_table
+    int has_no_pass; // only steps are run on these points (subsets_table.c): nothing is prepared for a pass
+    int is_csr;      // the plan's points are: `points` begins with a km_sparse_table
     const km_cuda_device *device;
     const km_cuda_kernels *kernels;
     const km_driver *driver;

@@ -276,6 +276,39 @@ done:
     return status;
 }
 
+static km_status load_pairs(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
+    km_status status = KM_OK;
+    km_subsets_launch *launches = NULL;
+    int count, most = (int)kernels->base.device->facts.shared_bytes_per_block;
+    KM_TRY(read_symbol(&count, sizeof count, driver, kernels, "km_subsets_launches_count", err));
+    launches = calloc((size_t)count + 1, sizeof *launches);
+    kernels->pairs = calloc((size_t)count + 1, sizeof *kernels->pairs);
+    kernels->pairs_count = count;
+    if (!launches || !kernels->pairs) {
+        status = km_fail_memory(err, "the table of launches", count * (int64_t)sizeof *launches);
+        goto done;
+    }
+    KM_TRY_GOTO(read_symbol(launches, count * (int64_t)sizeof *launches, driver, kernels,
+                            "km_subsets_launches", err));
+    for (int i = 0; i < count; i++) {
+        km_cuda_subset_pair *pair = &kernels->pairs[i];
+        pair->launch = launches[i];
+        KM_TRY_GOTO(find_function(&pair->pass, driver, kernels, launches[i].pass, err));
+        KM_TRY_GOTO(find_function(&pair->finish, driver, kernels, launches[i].finish, err));
+        KM_TRY_GOTO(allow_shared(driver, pair->pass, launches[i].pass_bytes, err));
+        KM_TRY_GOTO(allow_shared(driver, pair->finish, most, err));
+    }
+done:
+    free(launches);
+    return status;
+}
+
+static int is_of_subsets(const km_cuda_kernels *kernels, const km_driver *driver) {
+    km_cu_ptr address;
+    size_t size;
+    return driver->cuModuleGetGlobal(&address, &size, kernels->modules[0], "km_subsets_launches_count") == 0;
+}
+
 // A cubin contains its length.
 static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver, const km_binary *binaries,
                               int64_t count, km_error *err) {
@@ -284,6 +317,11 @@ static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver,
     for (int64_t i = 0; i < count; i++)
         KM_CU(cuModuleLoadDataEx(&kernels->modules[i], binaries[i].bytes, 0, NULL, NULL));
 #define KM_STEP_LOOK_UP(name) KM_TRY_GOTO(find_function(&kernels->name, driver, kernels, "km_" #name, err));
+    if (is_of_subsets(kernels, driver)) {
+        KM_SUBSET_KERNELS(KM_STEP_LOOK_UP)
+        status = load_pairs(kernels, driver, err);
+        goto done;
+    }
     KM_STEP_KERNELS(KM_STEP_LOOK_UP)
     if (km_plan_is_csr(kernels->base.plan)) {
         KM_SPARSE_KERNELS(KM_STEP_LOOK_UP)
@@ -331,6 +369,7 @@ void km_cuda_kernels_unload(km_kernels **base) {
     }
     free(kernels->launches);
     free(kernels->functions);
+    free(kernels->pairs);
     free(kernels);
     *base = NULL;
 }

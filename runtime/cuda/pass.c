@@ -61,7 +61,7 @@ km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err) {
 
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
     int64_t zero = engine->kernels->facts.workspace_bytes_zero, all = engine->workspace.bytes;
-    if (engine->prepared) return KM_OK;
+    if (engine->prepared || engine->has_no_pass) return KM_OK;
     KM_TRY(km_cuda_clear(engine, engine->workspace.address, 0, zero > 0 && zero < all ? zero : all, err));
     KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_LOAD, err));
     KM_TRY(km_cuda_wait(engine, err));

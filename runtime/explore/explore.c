@@ -5,6 +5,7 @@
 #include "../../base/log.h"
 #include "../../base/size.h"
 #include "../build.h"
+#include "../cuda/subsets.h"
 #include "../data_refuse.h"
 #include "../memory.h"
 #include "../read/reader.h"
@@ -24,6 +25,7 @@ enum {
     CLUSTERS_MAX = 255, // a code is a byte, and 255 is a row that was dropped
     BLOCK_MAX = 32,     // subsets that a thread has in work
     BLOCKS_A_THREAD = 8,
+    TALLIES_BYTES = 1 << 30, // of the outcome's counts of the subsets that a GPU has in work
     LABELS_BYTES =
         64 << 20 // of labels, and of tallies, that a thread has in work, where it has several subsets
 };
@@ -50,6 +52,8 @@ typedef struct explore {
     int32_t *columns;
     uint8_t *is_done; // of each subset
     km_subsets_job job;
+    int ordinal;           // KM_HOST, or a GPU's
+    km_cuda_subsets *cuda; // NULL: the CPU's kernels run
     int64_t threads, block, done;
     // Of KM_RANK_permuted: the mean of Calinski-Harabasz of each subset and K, and the tables that are run beside it.
     double *permuted;
@@ -106,6 +110,9 @@ static km_status check_rank(const explore *x) {
 static km_status check_permuted(const explore *x) {
     const km_explore_params *p = x->params;
     if (p->rank != KM_RANK_permuted) return KM_OK;
+    if (x->ordinal != KM_HOST)
+        return km_fail(x->err, KM_ERROR_PLAN,
+                       "ranking by permuted columns runs on the CPU alone; leave the target out, or say cpu");
     if (p->permutations < 1 || p->permutations > 1000)
         return km_fail(x->err, KM_ERROR_USAGE, "permutations is %lld; it must be 1..1000",
                        (long long)p->permutations);
@@ -119,10 +126,6 @@ static km_status check_permuted(const explore *x) {
 
 static km_status check_params(const explore *x) {
     const km_explore_params *p = x->params;
-    if (p->device != KM_HOST && p->device != KM_DEVICE_AUTO)
-        return km_fail(
-            x->err, KM_ERROR_DEVICE,
-            "exploring subsets of columns runs on the CPU alone so far; leave the target out, or say cpu");
     if (p->n_init < 1 || p->n_init > 1000000)
         return km_fail(x->err, KM_ERROR_USAGE, "n_init is %lld; it must be 1..1000000", (long long)p->n_init);
     if (p->max_iter < 1)
@@ -160,22 +163,33 @@ static km_status report(explore *x, const char *phase) {
     return KM_OK;
 }
 
+static void module_params(km_module_params *params, const explore *x) {
+    km_module_params_init(params);
+    params->cache_dir = x->params->cache_dir;
+    params->compiler = x->params->compiler;
+    params->log = x->params->log;
+}
+
 static km_status build_table(explore *x) {
     km_build_params params = {.spec = &x->spec};
     x->spec.features = km_data_features(x->data);
     x->spec.type = x->params->type;
     x->spec.n_init = 1;
     x->spec.layout = KM_LAYOUT_DENSE;
+    int is_cpu = x->ordinal == KM_HOST;
+    x->spec.target.kind = is_cpu ? KM_TARGET_CPU : KM_TARGET_CUDA;
     KM_TRY(km_spec_set_clusters(&x->spec, "1", x->err));
-    KM_TRY(km_spec_fix(&x->spec, "design", "prebuilt", x->err));
+    if (is_cpu) KM_TRY(km_spec_fix(&x->spec, "design", "prebuilt", x->err));
     KM_TRY(km_spec_fix(&x->spec, "algorithm", "lloyd", x->err));
-    KM_TRY(km_device_open(&x->device, KM_HOST, NULL, x->params->log, x->err));
+    KM_TRY(km_device_open(&x->device, x->ordinal, x->params->compiler, x->params->log, x->err));
     km_plan_params_init(&params.plan);
-    km_module_params_init(&params.module);
+    params.plan.weighted = !is_cpu && km_data_weights(x->data);
+    module_params(&params.module, x);
     params.plan.points = km_data_points(x->data);
-    params.plan.threads = x->threads = km_threads(x->params->threads, x->device->facts.units, x->params->log);
+    int64_t threads = is_cpu ? x->device->facts.units : omp_get_num_procs(); // a GPU's are those that copy
+    x->threads = km_threads(x->params->threads, threads, x->params->log);
+    params.plan.threads = x->threads;
     params.plan.untuned = 1;
-    params.module.log = x->params->log;
     return km_build_on(&x->build, x->device, &params, x->err);
 }
 
@@ -187,7 +201,7 @@ static km_status load_table(explore *x) {
         return km_fail(x->err, KM_ERROR_DATA, "%s has %lld columns; exploring takes up to %d",
                        km_data_name(x->data), (long long)d, KM_FEATURES_DENSE_MAX);
     result->table_bytes = km_round_up(n, 64) * d * km_type_bytes(x->params->type);
-    KM_TRY(km_host_check("the table", result->table_bytes, x->err));
+    if (x->ordinal == KM_HOST) KM_TRY(km_host_check("the table", result->table_bytes, x->err));
     KM_TRY(report(x, "read"));
     KM_TRY(build_table(x));
     double *columns = km_result_alloc(x->out->owner, 3 * d, sizeof *columns, x->err);
@@ -201,8 +215,8 @@ static km_status load_table(explore *x) {
                                              x->err));
     KM_TRY(x->engine->backend->load(x->engine, &x->stats, x->data, &x->load, x->err));
     x->out->exponent = x->load.exponent;
-    if (x->engine->plan->spec.target.kind == KM_TARGET_CPU)
-        km_cpu_subsets_squares(x->squares = columns + 2 * d, x->engine);
+    x->squares = columns + 2 * d;
+    if (x->ordinal == KM_HOST) km_cpu_subsets_squares(x->squares, x->engine);
     result->n = n;
     result->d = d;
     result->rows = km_data_rows(x->data);
@@ -548,7 +562,10 @@ static int is_stopped(void *user) {
 static km_status run_block(explore *x, int64_t first, int64_t count, km_error *err) {
     fits f = {0};
     km_status status = fits_alloc(&f, x, count, err);
-    if (status == KM_OK) status = km_cpu_subsets_run(&x->job, x->subsets + first, count, f.fits, err);
+    if (status == KM_OK && x->cuda)
+        status = km_cuda_subsets_run(x->cuda, &x->job, x->subsets + first, count, f.fits, err);
+    else if (status == KM_OK)
+        status = km_cpu_subsets_run(&x->job, x->subsets + first, count, f.fits, err);
     for (int64_t i = 0; i < count && status == KM_OK; i++) {
         if (x->turn < x->turns) {
             add_permuted(x, first + i, f.fits + i * x->clusters_count);
@@ -594,14 +611,33 @@ static void make_job(explore *x) {
     x->block = km_min(count / (x->threads * BLOCKS_A_THREAD), km_min(BLOCK_MAX, LABELS_BYTES / labels));
     if (tallies) x->block = km_min(x->block, LABELS_BYTES / tallies);
     x->block = km_max(x->block, 1);
-    x->out->result.subset_bytes = km_cpu_subsets_bytes(&x->job, x->choice.size_max) + tallies;
+    if (x->ordinal == KM_HOST)
+        x->out->result.subset_bytes = km_cpu_subsets_bytes(&x->job, x->choice.size_max) + tallies;
+}
+
+// A GPU's kernels for the sizes that are explored. One thread starts them, with many subsets at a time.
+static km_status make_cuda(explore *x) {
+    int32_t sizes[KM_FEATURES_DENSE_MAX];
+    int64_t count = 0;
+    km_module_params module;
+    if (x->ordinal == KM_HOST) return KM_OK;
+    for (int64_t size = x->choice.size_min; size <= x->choice.size_max; size++)
+        sizes[count++] = (int32_t)size;
+    module_params(&module, x);
+    KM_TRY(km_cuda_subsets_create(&x->cuda, &x->job, sizes, count, &module, x->err));
+    x->threads = 1;
+    x->block = km_cuda_subsets_block(&x->job);
+    if (x->params->outcome)
+        x->block = km_max(km_min(x->block, TALLIES_BYTES / (8 * tally_numbers(x, x->k_sum))), 1);
+    x->out->result.subset_bytes = km_cuda_subsets_bytes(&x->job, x->choice.size_max);
+    return KM_OK;
 }
 
 static km_status run_all(explore *x) {
     int64_t count = x->out->result.wanted, blocks = km_divide_up(count, x->block);
     int threads = (int)km_min(x->threads, blocks);
     km_status first = KM_OK;
-    KM_TRY(km_host_check("the subsets in work", x->out->result.subset_bytes * threads, x->err));
+    if (!x->cuda) KM_TRY(km_host_check("the subsets in work", x->out->result.subset_bytes * threads, x->err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t b = 0; b < blocks; b++) {
         km_error own = {""};
@@ -702,7 +738,9 @@ static km_status make_code(explore *x, uint8_t *code, int64_t place) {
         f.fits[0].tallies = NULL;
         for (int64_t j = 0; j < k * explored->size; j++)
             f.fits[0].centroids[j] = ldexp(explored->centroids_fitted[j], x->load.exponent);
-        status = km_cpu_subsets_finish(&job, &x->subsets[result->ranking[place]], 1, f.fits, x->err);
+        const km_subset *subset = &x->subsets[result->ranking[place]];
+        status = x->cuda ? km_cuda_subsets_finish(x->cuda, &job, subset, 1, f.fits, x->err)
+                         : km_cpu_subsets_finish(&job, subset, 1, f.fits, x->err);
     }
     fits_free(&f);
     return status;
@@ -774,6 +812,7 @@ static km_status prepare_outcome(explore *x) {
 }
 
 static void explore_free(explore *x) {
+    km_cuda_subsets_destroy(&x->cuda);
     if (x->engine) x->engine->backend->engine_destroy(&x->engine);
     km_build_clear(&x->build);
     if (x->device) km_device_close(&x->device);
@@ -803,6 +842,7 @@ static km_status walk(explore *x) {
     KM_TRY(choose_subsets(x));
     KM_TRY(results_alloc(x));
     make_job(x);
+    KM_TRY(make_cuda(x));
     km_log_line(x->params->log, KM_LOG_INFO, "explore: %lld subsets in blocks of %lld on %lld threads",
                 (long long)result->wanted, (long long)x->block, (long long)x->threads);
     KM_TRY(run_permuted(x));
@@ -815,21 +855,33 @@ static km_status walk(explore *x) {
     KM_TRY(km_explore_rank(x->out, x->err));
     warn_of_subsets(x);
     KM_TRY(make_codes(x));
+    if (x->cuda) result->distances = km_cuda_subsets_distances(x->cuda);
     result->warnings = x->out->owner->result.warnings;
     result->warnings_count = x->out->owner->result.warnings_count;
     result->run_ms = km_now_ms() - x->begin_ms - result->load_ms;
     return km_data_check(x->data, x->err);
 }
 
-km_status km_explore(km_explore_result **out, const km_data *data, const km_explore_params *params,
-                     km_error *err) {
-    km_explore_params defaults;
-    km_explore_params_init(&defaults);
-    explore x = {.params = params ? params : &defaults, .data = data, .begin_ms = km_now_ms(), .err = err};
+// Whether a GPU pays: its start and kernels take as long as the CPU takes for so many distances.
+static int pays_on_gpu(const km_data *data, const km_explore_params *p) {
+    const double distances_enough = 2e10, passes = 10;
+    int64_t d = km_data_features(data), size = p->size_max ? p->size_max : SIZE_DEFAULT;
+    km_choice all = {.others_count = d, .size_min = p->size_min ? p->size_min : size, .size_max = size};
+    double clusters = 0, subsets = p->subsets ? (double)p->subsets : km_choice_count(&all);
+    for (int64_t q = 0; q < p->clusters_count; q++) clusters += p->clusters[q];
+    if (p->clusters_count == 0) clusters = 8;
+    return (double)km_data_points(data) * subsets * (double)p->n_init * clusters * passes >= distances_enough;
+}
+
+static km_status explore_on(km_explore_result **out, const km_data *data, const km_explore_params *params,
+                            int ordinal, const char *instead, km_error *err) {
+    explore x = {.params = params, .data = data, .begin_ms = km_now_ms(), .ordinal = ordinal, .err = err};
     *out = NULL;
     km_spec_init(&x.spec);
     km_build_init(&x.build);
     km_status status = km_explore_create(&x.out, err);
+    if (status == KM_OK && instead)
+        km_result_warn(x.out->owner, params->log, "the CPU explores, as the GPU could not: %s", instead);
     if (status == KM_OK) status = walk(&x);
     explore_free(&x);
     km_explore_result *result = x.out ? &x.out->result : NULL;
@@ -838,4 +890,20 @@ km_status km_explore(km_explore_result **out, const km_data *data, const km_expl
     else
         km_explore_destroy(&result);
     return status;
+}
+
+km_status km_explore(km_explore_result **out, const km_data *data, const km_explore_params *params,
+                     km_error *err) {
+    km_explore_params defaults;
+    km_error first = {""};
+    km_explore_params_init(&defaults);
+    if (!params) params = &defaults;
+    if (params->device != KM_DEVICE_AUTO) return explore_on(out, data, params, params->device, NULL, err);
+    if (!pays_on_gpu(data, params) || km_device_count() == 0)
+        return explore_on(out, data, params, KM_HOST, NULL, err);
+    km_status status = explore_on(out, data, params, 0, NULL, &first);
+    if (status == KM_ERROR_DEVICE || status == KM_ERROR_COMPILE || status == KM_ERROR_PLAN ||
+        status == KM_ERROR_MEMORY)
+        return explore_on(out, data, params, KM_HOST, first.text, err);
+    return status == KM_OK ? KM_OK : km_fail(err, status, "%s", first.text);
 }

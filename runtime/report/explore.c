@@ -139,6 +139,8 @@ km_status km_explore_to_json(char **out, const km_explore_result *result, km_err
     if (result->combined_count) failed |= json_object_set_new(root, "combined", combined_to_json(result));
     failed |= json_object_set_new(root, "load_ms", km_json_real(result->load_ms));
     failed |= json_object_set_new(root, "run_ms", km_json_real(result->run_ms));
+    if (result->distances > 0)
+        failed |= json_object_set_new(root, "distances", json_integer(result->distances));
     failed |= json_object_set_new(root, "table_bytes", json_integer(result->table_bytes));
     failed |= json_object_set_new(root, "subset_bytes", json_integer(result->subset_bytes));
     failed |= json_object_set_new(root, "warnings", warnings_to_json(result));

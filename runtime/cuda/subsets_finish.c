@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// The last pass over runs on subsets: what follows from the best centroids of each subset and K, in one read of the
+// table. With an outcome rows are read in the order of its cells, so that the weights of clusters in the spans of a
+// cell are its tallies.
+#include "../../base/error.h"
+#include "subsets_state.h"
+#include <stdlib.h>
+#include <string.h>
+
+// A K of subsets of one size.
+typedef struct last_pass {
+    km_cuda_subsets *s;
+    const km_subsets_job *job;
+    km_subset_fit *const *fits;
+    int64_t c, k, count, cells, sums; // sums: numbers of a cluster
+    double *host;                     // of a launch: [cells][k * sums][count]
+} last_pass;
+
+// The table of centroids, a run a subset.
+static km_status put_table(const last_pass *p, km_error *err) {
+    km_cuda_engine *table = p->s->table;
+    int64_t c = p->c, numbers = p->k * (c + 1), bytes = numbers * p->count * table->real_bytes;
+    void *rows = calloc((size_t)(numbers * p->count), (size_t)table->real_bytes);
+    if (!rows) return km_fail_memory(err, "the centroids of subsets", bytes);
+    for (int64_t i = 0; i < p->count; i++)
+        for (int64_t j = 0; j < p->k; j++)
+            for (int64_t f = 0; f < c; f++) {
+                int64_t at = (j * (c + 1) + f) * p->count + i;
+                if (table->real_bytes == 8)
+                    ((double *)rows)[at] = p->fits[i]->centroids[j * c + f];
+                else
+                    ((float *)rows)[at] = (float)p->fits[i]->centroids[j * c + f];
+            }
+    km_status status = km_cuda_reserve(table, &p->s->numbers, bytes, "the centroids of subsets", err);
+    if (status == KM_OK) status = km_cuda_put(table, p->s->numbers.address, rows, bytes, err);
+    free(rows);
+    return status;
+}
+
+static km_status put_active(const last_pass *p, km_error *err) {
+    int32_t *active = malloc((size_t)p->count * sizeof *active);
+    if (!active) return km_fail_memory(err, "the list of runs", p->count * 4);
+    for (int64_t i = 0; i < p->count; i++) active[i] = (int32_t)i;
+    km_status status = km_cuda_reserve(p->s->table, &p->s->active, p->count * 4, "the list of runs", err);
+    if (status == KM_OK) status = km_cuda_put(p->s->table, p->s->active.address, active, p->count * 4, err);
+    free(active);
+    return status;
+}
+
+// Takes the sums of one subset, `at` in a launch of `count`.
+static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t count) {
+    const km_tally *tally = p->job->tally;
+    int64_t k = p->k, sums = tally ? km_tally_sums(tally) : 0;
+    for (int64_t j = 0; j < k; j++) {
+        double own[KM_SUBSET_SUMS] = {0};
+        for (int64_t cell = 0; cell < p->cells; cell++) {
+            const double *from = p->host + (cell * k * p->sums + j * p->sums) * count + at;
+            for (int64_t i = 0; i < KM_SUBSET_SUMS; i++) own[i] += from[i * count];
+            if (!fit->tallies || cell == tally->cells_count) continue;
+            double *to = fit->tallies + cell * sums * k + j;
+            to[0] = from[KM_SUBSET_WEIGHT * count];
+            if (sums == 1) continue;
+            to[k] = from[KM_SUBSET_VALUE * count];
+            to[2 * k] = from[KM_SUBSET_VALUE2 * count];
+        }
+        fit->sse[j] = own[KM_SUBSET_SSE];
+        fit->distance[j] = 0; // no figure has it
+        fit->margin[j] = own[KM_SUBSET_MARGIN];
+        fit->weights[j] = own[KM_SUBSET_WEIGHT];
+        fit->counts[j] = (int64_t)own[KM_SUBSET_COUNT];
+    }
+}
+
+// The runs from `first` on.
+static km_status launch(const last_pass *p, km_subsets_args args, int64_t first, int64_t count,
+                        km_error *err) {
+    km_cuda_subsets *s = p->s;
+    const km_cuda_subset_pair *pair = km_subsets_pair(s, p->c, p->k);
+    const int value_bytes = 16;
+    unsigned block = pair->launch.finish_block, bytes = pair->launch.finish_bytes;
+    long long numbers = p->k * p->sums * count;
+    km_cu_ptr starts = p->job->tally ? s->ordered_starts.address : s->starts.address;
+    args.active += first;
+    args.count = count;
+    if (args.values) bytes += (unsigned)(p->k * block * value_bytes);
+    KM_TRY(km_subsets_launch_pass(s, pair->finish, block, bytes, &args, err));
+    void *arguments[] = {&s->partial.address, &starts, &numbers, &s->totals.address};
+    KM_TRY(km_cuda_launch(s->table, s->kernels->subsets_add_doubles, km_divide_up(numbers, KM_THREADS),
+                          p->cells, arguments, err));
+    KM_TRY(km_cuda_get(s->table, p->host, s->totals.address, p->cells * numbers * 8, err));
+    for (int64_t i = 0; i < count; i++) take(p, p->fits[first + i], i, count);
+    return KM_OK;
+}
+
+static km_subsets_args args_of(const last_pass *p) {
+    const km_cuda_subsets *s = p->s;
+    const km_cuda_engine *table = s->table;
+    int is_ordered = p->job->tally != NULL;
+    const km_cuda_memory *points = is_ordered ? &s->ordered : &table->points,
+                         *weights = is_ordered ? &s->ordered_weights : &table->pass_weights,
+                         *spans = is_ordered ? &s->ordered_spans : &s->spans;
+    int has_values = is_ordered && p->job->tally->values;
+    return (km_subsets_args){.points = (const void *)(uintptr_t)points->address,
+                             .weights = (const void *)(uintptr_t)weights->address,
+                             .values =
+                                 has_values ? (const double *)(uintptr_t)s->ordered_values.address : NULL,
+                             .spans = (const km_span *)(uintptr_t)spans->address,
+                             .spans_count = is_ordered ? s->ordered_spans_count : s->spans_count,
+                             .active = (const int *)(uintptr_t)s->active.address,
+                             .columns = (const int *)(uintptr_t)s->columns.address,
+                             .table = (void *)(uintptr_t)s->numbers.address,
+                             .stride = p->count,
+                             .partial = (void *)(uintptr_t)s->partial.address};
+}
+
+km_status km_subsets_last_pass(km_cuda_subsets *s, const km_subsets_job *job, const km_subset *const *subsets,
+                               km_subset_fit *const *fits, int64_t count, km_error *err) {
+    km_status status = KM_OK;
+    last_pass p = {s, job, fits, subsets[0]->size, fits[0]->k, count, 1, KM_SUBSET_SUMS, NULL};
+    int64_t at_once = 0;
+    if (job->tally) KM_TRY(km_subsets_order(s, job, err));
+    if (job->tally) p.cells = s->cells_count;
+    if (job->tally && job->tally->values) p.sums = KM_SUBSET_SUMS_MAX;
+    KM_TRY(put_table(&p, err));
+    KM_TRY(put_active(&p, err));
+    KM_TRY(km_subsets_put_columns(s, subsets, count, 1, count, err));
+    int64_t spans = job->tally ? s->ordered_spans_count : s->spans_count, numbers = p.k * p.sums;
+    KM_TRY(km_subsets_reserve_partial(&at_once, s, (spans + p.cells) * numbers * 8, count, err));
+    KM_TRY(
+        km_cuda_reserve(s->table, &s->totals, p.cells * numbers * at_once * 8, "the sums of subsets", err));
+    p.host = malloc((size_t)(p.cells * numbers * at_once) * sizeof *p.host);
+    if (!p.host) return km_fail_memory(err, "the sums of subsets", p.cells * numbers * at_once * 8);
+    for (int64_t first = 0; first < count; first += at_once)
+        KM_TRY_GOTO(launch(&p, args_of(&p), first, km_min(at_once, count - first), err));
+done:
+    free(p.host);
+    return status;
+}
+
+// Labels, and all that the last read of a subset's own engine tells.
+static km_status finish_one(km_cuda_subsets *s, const km_subsets_job *job, const km_subset *subset,
+                            km_subset_fit *fit, int32_t *labels, km_error *err) {
+    km_cuda_engine *view;
+    km_finish_model model = {.k = fit->k,
+                             .centroids = fit->centroids,
+                             .counts = fit->counts,
+                             .weights = fit->weights,
+                             .sse = fit->sse,
+                             .distance = fit->distance,
+                             .margin = fit->margin,
+                             .labels = labels};
+    KM_TRY(km_subsets_view(&view, s, job, subset, err));
+    KM_TRY(km_cuda_finish(view, &model, 1, err));
+    for (int64_t i = 0; fit->codes && i < s->table->base.n; i++) fit->codes[i] = (uint8_t)labels[i];
+    return KM_OK;
+}
+
+km_status km_cuda_subsets_finish(km_cuda_subsets *s, const km_subsets_job *job, const km_subset *subsets,
+                                 int64_t count, km_subset_fit *fits, km_error *err) {
+    int32_t *labels = malloc((size_t)s->table->base.n * sizeof *labels);
+    if (!labels) return km_fail_memory(err, "labels", s->table->base.n * 4);
+    km_status status = km_cuda_enter(s->table->device, err);
+    for (int64_t i = 0; status == KM_OK && i < count * job->clusters_count; i++)
+        status = finish_one(s, job, &subsets[i / job->clusters_count], &fits[i], labels, err);
+    km_cuda_leave(s->table->device);
+    free(labels);
+    return status;
+}
