@@ -260,8 +260,8 @@ static km_status set_host_names(km_env *env, const km_plan *plan, const char *bo
     return set_clusters(env, spec, err);
 }
 
-static km_status expand_tidy(km_text *out, const char *name, const km_env *env, const char *dir,
-                             km_error *err) {
+km_status km_source_expand(km_text *out, const char *name, const km_env *env, const char *dir,
+                           km_error *err) {
     km_text raw = {0};
     km_status status = km_template_expand(&raw, name, env, dir, err);
     if (status == KM_OK && !raw.failed) tidy(out, raw.data);
@@ -281,12 +281,12 @@ static km_status add_host(km_text *out, km_source *source, const char *body, con
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     KM_TRY_GOTO(set_host_names(env, plan, body, err));
-    KM_TRY_GOTO(expand_tidy(out, is_cuda ? "cuda/names.h" : "cpu/names.h", env, dir, err));
+    KM_TRY_GOTO(km_source_expand(out, is_cuda ? "cuda/names.h" : "cpu/names.h", env, dir, err));
     km_text_printf(out, "\n%s%s\n", body, is_cuda ? KM_GUARD_CUDA : KM_GUARD_CPU);
-    KM_TRY_GOTO(expand_tidy(out, host, env, dir, err));
+    KM_TRY_GOTO(km_source_expand(out, host, env, dir, err));
     km_text_puts(out, "#endif\n");
     if (is_csr) goto done;
-    KM_TRY_GOTO(expand_tidy(&header, "host/interface.h", env, dir, err));
+    KM_TRY_GOTO(km_source_expand(&header, "host/interface.h", env, dir, err));
     KM_TRY_GOTO(km_text_take(&source->header, &header, err));
     snprintf(source->header_name, sizeof source->header_name, "%s.h", plan->spec.name);
 done:

@@ -2,7 +2,11 @@
 // What the emitter and what compiles its texts must agree on.
 #ifndef KM_GEN_SOURCE_H
 #define KM_GEN_SOURCE_H
+#include "template.h"
 #include <kmgen/plan.h>
+
+// As km_template_expand, without double blank lines and with comments aligned, as in every emitted text.
+km_status km_source_expand(km_text *out, const char *name, const km_env *env, const char *dir, km_error *err);
 
 // The first line of a text that is no comment. The comment above it is the head: the spec, and the plan with its
 // reasons.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "golden_text.h"
+#include "gen/cuda/subsets.h"
 #include "gen/template.h"
 
 #include <ctype.h>
@@ -25,6 +26,8 @@ static int read_word(golden_wish *wish, const char *word) {
         wish->weighted = 1;
     else if (!strcmp(word, "tracked"))
         wish->track_labels = 1;
+    else if (!strncmp(word, "subsets=", 8))
+        wish->subsets = (int32_t)strtol(word + 8, NULL, 10);
     else if (strncmp(word, "points=", 7) != 0)
         return 1;
     else
@@ -51,7 +54,7 @@ int golden_wish_read(golden_wish *wish, const char *name, const char *line) {
         size_t length = strcspn(at, " ");
         snprintf(word, sizeof word, "%.*s", (int)length, at);
         if (length && read_word(wish, word)) {
-            fprintf(stderr, "%s: %s is none of weighted, tracked, points=N\n", name, word);
+            fprintf(stderr, "%s: %s is none of weighted, tracked, points=N, subsets=N\n", name, word);
             return 1;
         }
         at += length;
@@ -91,7 +94,11 @@ static int emit_source(golden_text *out, const golden_wish *wish, const char *te
     params.untuned =
         1; // tables are measured anew now and then: what templates make of a plan does not change by that
     km_status status = km_plan_make(&plan, &wish->spec, &params, &err);
-    if (status == KM_OK) status = km_source_emit(&out->source, &plan, templates, &err);
+    km_subset_shapes shapes = {&wish->subsets, 1, wish->spec.clusters, wish->spec.clusters_count};
+    if (status == KM_OK && wish->subsets)
+        status = km_subsets_emit(&out->source, &plan, &shapes, templates, &err);
+    else if (status == KM_OK)
+        status = km_source_emit(&out->source, &plan, templates, &err);
     km_plan_clear(&plan);
     if (status != KM_OK) {
         fprintf(stderr, "%s: %s\n", wish->spec.name, err.text);

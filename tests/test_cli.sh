@@ -1620,8 +1620,8 @@ for i in range(60): print(i % 7, ["red", "unknown", "?"][i % 3], sep=",")' >"$bi
     in_stderr 'has 60 points, fewer than K = 61: ask for a smaller K'
     run 2 explore "$table" --columns 1..3 -k 300
     in_stderr 'K is 300; exploring takes 1..255'
-    run 1 explore "$table" --columns 1..3 --target cuda
-    in_stderr 'runs on the CPU alone so far; leave the target out, or say cpu'
+    run 1 explore "$table" --columns 1..3 --target cuda:100
+    in_stderr 'no CUDA device'
     one_line_error
     run 2 explore - --outcome few
     in_stderr 'which standard input cannot; name a file'

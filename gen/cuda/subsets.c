@@ -120,7 +120,7 @@ static km_status name_shapes(km_env *env, const km_plan *table, const km_subset_
 }
 
 km_status km_subsets_emit(km_source *source, const km_plan *table, const km_subset_shapes *shapes,
-                          km_error *err) {
+                          const char *templates_dir, km_error *err) {
     km_text text = {0};
     km_status status;
     km_env *env = km_env_create();
@@ -128,7 +128,7 @@ km_status km_subsets_emit(km_source *source, const km_plan *table, const km_subs
     km_source_clear(source);
     KM_TRY_GOTO(km_plan_copy(&source->plan, table, err));
     KM_TRY_GOTO(name_shapes(env, table, shapes, err));
-    KM_TRY_GOTO(km_template_expand(&text, "cuda/subsets/subsets.cu", env, NULL, err));
+    KM_TRY_GOTO(km_source_expand(&text, "cuda/subsets/subsets.cu", env, templates_dir, err));
     snprintf(source->file_name, sizeof source->file_name, "subsets.cu");
     source->text_size = text.size;
     KM_TRY_GOTO(km_text_take(&source->text, &text, err));
