@@ -899,7 +899,7 @@ km_status km_explore(km_explore_result **out, const km_data *data, const km_expl
     km_explore_params_init(&defaults);
     if (!params) params = &defaults;
     if (params->device != KM_DEVICE_AUTO) return explore_on(out, data, params, params->device, NULL, err);
-    if (!pays_on_gpu(data, params) || km_device_count() == 0)
+    if (params->rank == KM_RANK_permuted || !pays_on_gpu(data, params) || km_device_count() == 0)
         return explore_on(out, data, params, KM_HOST, NULL, err);
     km_status status = explore_on(out, data, params, 0, NULL, &first);
     if (status == KM_ERROR_DEVICE || status == KM_ERROR_COMPILE || status == KM_ERROR_PLAN ||
