@@ -37,8 +37,8 @@ typedef struct golden_wish {
 
 void golden_wish_init(golden_wish *wish);
 void golden_wish_clear(golden_wish *wish);
-// Reads "{features: 4, clusters: 3..5, target: cuda} weighted tracked points=1000 subsets=2", or "prebuilt KIND NAME". `name` is
-// the spec's. Non-zero, and said, when it cannot be read.
+// Reads "{features: 4, clusters: 3..5, target: cuda} weighted tracked points=1000 subsets=2", or "prebuilt KIND NAME".
+// `name` is the spec's. Non-zero, and said, when it cannot be read.
 int golden_wish_read(golden_wish *wish, const char *name, const char *line);
 
 // Non-zero, and said, when it cannot be emitted. `templates`: a folder, NULL: those of the library.

@@ -14,7 +14,8 @@ typedef struct km_subset_shapes {
 } km_subset_shapes;
 
 // Makes the text for the table of a CUDA plan: its features, type, weights and device; into the initialised source,
-// with a copy of that plan; templates_dir as for km_source_emit. Pure. KM_ERROR_PLAN where a pair needs more shared memory than a block has; it says which.
+// with a copy of that plan; templates_dir as for km_source_emit. Pure. KM_ERROR_PLAN where a pair needs more
+// shared memory than a block has; it says which.
 km_status km_subsets_emit(km_source *source, const km_plan *table, const km_subset_shapes *shapes,
                           const char *templates_dir, km_error *err);
 

@@ -106,10 +106,11 @@ static km_status put_ordered(km_cuda_subsets *s, const km_subsets_job *job, cons
     if (s->table->base.plan->weighted) {
         for (int64_t i = 0; i < order->count; i++) {
             double weight = order->rows[i] < 0 ? 0 : weights ? weights[order->rows[i]] : 1;
+            float single = (float)weight;
             if (real == 8)
                 doubles[i] = weight;
             else
-                ((float *)doubles)[i] = (float)weight;
+                memcpy((char *)doubles + i * (int64_t)sizeof single, &single, sizeof single);
         }
         KM_TRY_GOTO(
             km_cuda_reserve(s->table, &s->ordered_weights, count * real, "the weights of points", err));
@@ -224,7 +225,7 @@ static int by_value(const void *a, const void *b) {
 
 // As km_data_stats.typical_square, of a subset's columns.
 static double typical_square(const km_cuda_subsets *s, const km_subset *subset) {
-    double squares[SAMPLE_ROWS];
+    double squares[SAMPLE_ROWS] = {0};
     int64_t count = s->sample_rows, at = count / 2;
     for (int64_t i = 0; i < count; i++) {
         const double *row = s->sample + i * s->table->base.d;
