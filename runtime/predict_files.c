@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT Labels and distances of the rows of a file, of any length: a text goes through in
 // pieces, each a table of its own that begins with the text's header.
 #include "../base/error.h"
+#include "../base/size.h"
 #include "../base/text.h"
 #include "data_refuse.h"
 #include "data_source.h"
 #include "predictor.h"
+#include "read/npy.h"
 #include "write/assigned.h"
+#include "write/npy_head.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -128,27 +131,38 @@ static km_status put(job *j, const char *bytes, int64_t size) {
     return KM_OK;
 }
 
+static km_status piece_begin(job *j) {
+    if (j->fd < 0) j->fd = memfd_create("kmgen-piece", MFD_CLOEXEC);
+    if (j->fd < 0 || ftruncate(j->fd, 0) != 0 || lseek(j->fd, 0, SEEK_SET) != 0)
+        return km_fail(j->err, KM_ERROR_MEMORY, "a piece of the table: %s", strerror(errno));
+    return KM_OK;
+}
+
+// What was put, as a table of its own. `line`: where it begins in the whole.
+static km_status piece_open(km_data **out, job *j, const char *name, int64_t line) {
+    char path[48];
+    km_input input;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", j->fd);
+    KM_TRY(km_input_open(&input, path, j->err));
+    input.name = name;
+    input.line = line;
+    km_status status = km_data_open_input(out, &input, &j->data, j->err);
+    km_input_close(&input);
+    return status;
+}
+
 // The header, if there is one, and the records, as a table.
 static km_status open_piece(km_data **out, job *j, const char *name, const km_record *records,
                             int64_t count) {
     const km_record *header = &j->original.header, *last = &records[count - 1];
-    char path[48];
-    km_input input;
-    if (ftruncate(j->fd, 0) != 0 || lseek(j->fd, 0, SEEK_SET) != 0)
-        return km_fail(j->err, KM_ERROR_INTERNAL, "a piece of text: %s", strerror(errno));
+    KM_TRY(piece_begin(j));
     if (header->bytes) {
         KM_TRY(put(j, header->bytes, header->size));
         KM_TRY(put(j, "\n", 1));
     }
     KM_TRY(put(j, records->bytes, last->bytes + last->size - records->bytes));
     KM_TRY(put(j, "\n", 1));
-    snprintf(path, sizeof path, "/proc/self/fd/%d", j->fd);
-    KM_TRY(km_input_open(&input, path, j->err));
-    input.name = name;
-    input.line = records->line - (header->bytes ? 1 + newlines_in(header) : 0);
-    km_status status = km_data_open_input(out, &input, &j->data, j->err);
-    km_input_close(&input);
-    return status;
+    return piece_open(out, j, name, records->line - (header->bytes ? 1 + newlines_in(header) : 0));
 }
 
 // Without names the first piece says which columns count, too.
@@ -180,8 +194,6 @@ static km_status predict_text(job *j, km_input *input, char separator) {
     j->original.separator = km_records_separator(records);
     j->original.has_mark = km_records_has_mark(records);
     j->original.is_given = 1;
-    j->fd = memfd_create("kmgen-piece", MFD_CLOEXEC);
-    if (j->fd < 0) KM_TRY_GOTO(km_fail(j->err, KM_ERROR_MEMORY, "a piece of text: %s", strerror(errno)));
     for (int is_first = 1;; is_first = 0) {
         const km_record *batch;
         int64_t count;
@@ -203,13 +215,65 @@ static km_status predict_text(job *j, km_input *input, char separator) {
     }
 done:
     km_records_destroy(&records);
-    if (j->fd >= 0) close(j->fd);
+    return status;
+}
+
+// Pieces of .npy -----------------------------------------------------------------------------------------------
+
+// Whether rows come one after the other, of what cannot be mapped.
+static int is_stream_of_rows(km_npy_header *header, const km_input *input) {
+    km_error none;
+    if (input->is_regular || !km_npy_sniff(input)) return 0;
+    return km_npy_header_read(header, input->head, input->head_size, input->name, &none) == KM_OK &&
+           !header->is_fortran && header->dimensions >= 1 && header->dimensions <= 2 &&
+           header->shape[0] > 0 && (header->dimensions == 1 || header->shape[1] > 0);
+}
+
+static km_status read_all(void *out, int64_t size, km_input *input, km_error *err) {
+    int64_t got, done = 0;
+    do {
+        KM_TRY(km_input_fill(&got, (unsigned char *)out + done, size - done, input, err));
+        done += got;
+    } while (got > 0 && done < size);
+    if (done == size) return KM_OK;
+    return km_fail(err, KM_ERROR_DATA, "%s is cut short: its .npy header says more values than came",
+                   input->name);
+}
+
+static km_status predict_rows(job *j, km_input *input, const km_npy_header *header) {
+    int64_t n = header->shape[0], columns = header->dimensions == 2 ? header->shape[1] : 1, row_bytes;
+    unsigned char head[KM_NPY_HEAD_SIZE], *buffer = NULL;
+    km_table table = {0};
+    km_status status;
+    KM_TRY(km_npy_set_element(&table, header, input->name, j->err));
+    if (km_mul_overflows(&row_bytes, columns, km_element_size(table.element)))
+        return km_fail(j->err, KM_ERROR_DATA, "%s: a row is larger than any memory", input->name);
+    int64_t piece = km_min(n, km_max(1, PIECE_BYTES / row_bytes));
+    buffer = malloc((size_t)km_max(piece * row_bytes, header->bytes));
+    if (!buffer) return km_fail_memory(j->err, "a piece of the table", piece * row_bytes);
+    KM_TRY_GOTO(read_all(buffer, header->bytes, input, j->err));
+    for (int64_t first = 0; first < n; first += piece) {
+        int64_t count = km_min(piece, n - first);
+        km_data *data = NULL;
+        KM_TRY_GOTO(read_all(buffer, count * row_bytes, input, j->err));
+        km_npy_head(head, header->dtype, count, header->dimensions == 2 ? columns : 0);
+        KM_TRY_GOTO(piece_begin(j));
+        KM_TRY_GOTO(put(j, (const char *)head, sizeof head));
+        KM_TRY_GOTO(put(j, (const char *)buffer, count * row_bytes));
+        KM_TRY_GOTO(piece_open(&data, j, input->name, first + 1));
+        status = add(j, data, n);
+        km_data_destroy(&data);
+        if (status != KM_OK) break;
+    }
+done:
+    free(buffer);
     return status;
 }
 
 static km_status predict_input(job *j, const char *path) {
     km_input input;
     km_data *data = NULL;
+    km_npy_header header;
     KM_TRY(km_input_open(&input, path, j->err));
     km_status status;
     j->data.format = km_input_format(&input, &j->data, j->err);
@@ -217,6 +281,8 @@ static km_status predict_input(job *j, const char *path) {
         status = KM_ERROR_DATA;
     } else if (strcmp(j->data.format, "csv") == 0 || strcmp(j->data.format, "tsv") == 0) {
         status = predict_text(j, &input, j->data.format[0] == 't' ? '\t' : 0);
+    } else if (strcmp(j->data.format, "npy") == 0 && is_stream_of_rows(&header, &input)) {
+        status = predict_rows(j, &input, &header);
     } else {
         status = km_data_open_input(&data, &input, &j->data, j->err);
         if (status == KM_OK) status = add(j, data, km_data_rows(data));
@@ -247,6 +313,7 @@ km_status km_predict_files(km_predict_outputs *outputs, const km_predictor *pred
     KM_TRY_GOTO(km_assigned_end(&j.assigned));
     outputs->inertia = j.assigned.inertia;
 done:
+    if (j.fd >= 0) close(j.fd);
     km_predicting_close(&j.predicting);
     km_assigned_free(&j.assigned);
     km_original_close(&j.original);

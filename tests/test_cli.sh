@@ -1049,6 +1049,31 @@ written() {
     rm -f -- *
     no_files
 
+    # .npy of a pipe goes through in pieces: the same labels, and the row of the whole is named.
+    awk 'BEGIN { for (i = 1; i <= 400000; i++) print i % 7 "," i % 11 "," i % 5 }' >many.csv
+    run 0 fit many.csv -k 3 -q --n-init 1 --max-iter 2 --model many.json
+    python3 - <<'PY' 2>/dev/null || printf '' >many.npy
+import struct
+rows = [float(v) for i in range(1, 400001) for v in (i % 7, i % 11, i % 5)]
+head = "{'descr': '<f8', 'fortran_order': False, 'shape': (400000, 3), }".ljust(117) + "\n"
+with open("many.npy", "wb") as out:
+    out.write(b"\x93NUMPY\1\0" + struct.pack("<H", 118) + head.encode() + struct.pack("<1200000d", *rows))
+with open("many.npy", "rb") as whole, open("nan.npy", "wb") as out:
+    bytes = bytearray(whole.read())
+    bytes[128 + 24 * 399000:128 + 24 * 399000 + 8] = struct.pack("<d", float("nan"))
+    out.write(bytes)
+PY
+    if [ -s many.npy ]; then
+        run 0 predict many.json many.csv --labels of_text.npy
+        what='predict of .npy through a pipe'
+        head -c 99999999 many.npy | "$kmgen" predict many.json - --format npy --labels of_pipe.npy 2>"$work/stderr"
+        expect "other labels" cmp of_text.npy of_pipe.npy
+        head -c 99999999 nan.npy | "$kmgen" predict many.json - --format npy --labels of_nan.npy 2>"$work/stderr"
+        in_stderr 'row 399001, column 1'
+        head -c 9000000 many.npy | "$kmgen" predict many.json - --format npy --labels of_nan.npy 2>"$work/stderr"
+        in_stderr 'is cut short'
+    fi
+
     # A text with a decimal comma: what is appended has one, and predict writes the same bytes.
     sed 's/,/;/g; s/\./,/g' "$iris" >comma.csv
     run 0 fit comma.csv -k 3 -q -o comma_out.csv --labels comma_labels.csv --model comma.json

@@ -192,7 +192,6 @@ static km_status set_shape(km_table *table, const header *h, int64_t bytes, cons
     table->columns = d;
     table->row_stride = h->is_fortran ? 1 : d;
     table->column_stride = h->is_fortran ? n : 1;
-    table->first_line = 1;
     return KM_OK;
 }
 
@@ -229,5 +228,6 @@ km_status km_npy_open(km_table *table, km_input *input, const km_data_params *pa
     KM_TRY(km_npy_set_element(table, &h, file, err));
     KM_TRY(set_shape(table, &h, size - h.bytes, file, err));
     table->base = bytes + h.bytes;
+    table->first_line = input->line ? input->line : 1;
     return km_table_pick(table, params->columns, file, err);
 }

@@ -92,7 +92,7 @@ typedef struct km_input {
     int64_t head_size;
     int64_t head_taken; // bytes of the head that were read again from a pipe
     int64_t taken;      // bytes of the file that were read, the head among them
-    int64_t line;       // of the first byte, where the input is a part of a text; 0 means 1
+    int64_t line;       // of the first byte, or row, where the input is a part of a table; 0 means 1
     char *file;         // where a path is FILE:PART, the file ...
     const char *part; // ... and the part, which the reader has to find; NULL: none is named, or it was found
     struct km_unpacker *unpacker; // NULL: bytes are those of the file
