@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """kmgen explore beside what people would write: fits of one subset of the columns after another.
 
-    bench/explore.py [--build build] [--venv DIR] [--points 500000] [--looped 20] [--threads 2] [--json FILE]
+    bench/explore.py [--build build] [--venv DIR] [--points 500000] [--looped 20] [--slow 5] [--threads 2] [--json FILE]
     bench/explore.py --make TABLE.npy|TABLE.csv [--points N]     only writes the table; the class is its last column
 
 The table is drawn from a seed: two classes, 8 low-level columns (b1 .. b8) and 10 that are functions of them (m1 ..
@@ -10,10 +10,11 @@ m10). Class 1 is a resonance: pairs of low-level columns are the legs of a trian
 distribution, so that two derived columns (m2 and m8) carry most of what tells the classes apart, and no low-level
 column does.
 
-All subsets of three columns, K = 8, five iterations, one start. The peers loop over --looped subsets of them, and
-their time is scaled to all; both wall time and the processor's own stand in the table, as other programs on the
-machine disturb the latter less. scikit-learn's random forest, on all columns and on the best code, stands beside the
-ranking.
+All subsets of three columns, K = 8, five iterations, one start. The peers loop over --looped subsets of them
+(scikit-learn over --slow), and their time is scaled to all; both wall time and the processor's own stand in the
+table, as other programs on the machine disturb the latter less. scikit-learn's random forest, on all columns and on
+the best code, stands beside the ranking. bench/tables.py makes the tables of docs/explore.md from --json
+bench/results/explore.json.
 """
 import argparse
 import itertools
@@ -24,6 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import tables
+from tables import commit, write_json
 
 K, ITERATIONS, SIZE = 8, 5, 3
 
@@ -66,13 +70,13 @@ def children_s():
     return used.ru_utime + used.ru_stime
 
 
-def run_kmgen(args, path, init, out):
+def run_kmgen(args, path, init, out, codes):
     """Milliseconds after the table was read, by kmgen's own clock, the processor's own, and the result."""
     before = children_s()
     subprocess.run([f"{args.build}/cli/kmgen", "explore", path, "--columns", "1..18", "--choose", str(SIZE), "-k",
                     str(K), "--n-init", "1", "--max-iter", str(ITERATIONS), "--tol", "0", "--init", init, "--threads",
-                    str(args.threads), "--outcome", "19", "--holdout", "0.3", "--json", out, "-q"], check=True,
-                   stdout=subprocess.DEVNULL)
+                    str(args.threads), "--target", "cpu", "--outcome", "19", "--holdout", "0.3", "--json", out,
+                    "--codes", codes, "-q"], check=True, stdout=subprocess.DEVNULL)
     own = 1e3 * (children_s() - before)
     with open(out, encoding="utf-8") as file:
         result = json.load(file)
@@ -133,9 +137,6 @@ for features in (x, one_hot[0], np.hstack(one_hot)):
 
 def forest(args, path, codes):
     python = f"{args.venv}/bin/python" if args.venv else sys.executable
-    subprocess.run([f"{args.build}/cli/kmgen", "explore", path, "--columns", "1..18", "--choose", str(SIZE), "-k",
-                    str(K), "--n-init", "1", "--max-iter", str(ITERATIONS), "--outcome", "19", "--holdout", "0.3",
-                    "--codes", codes, "-q"], check=True, stdout=subprocess.DEVNULL)
     done = subprocess.run([python, "-W", "ignore", "-c", FOREST, path, codes], capture_output=True, text=True)
     if done.returncode:
         return None
@@ -144,40 +145,36 @@ def forest(args, path, codes):
                 importances=dict(zip(NAMES, rows[0][1:])))
 
 
+def row(name, init, subsets, all_subsets, times):
+    wall, own = (all_subsets / subsets * t for t in times)
+    return dict(name=name, init=init, subsets=subsets, wall_ms=wall, cpu_ms=own)
+
+
 def time_all(args, path, folder):
     every = list(itertools.combinations(range(18), SIZE))
     some = every[::len(every) // args.looped][:args.looped]
-    scale, rows, result = len(every) / len(some), [], None
+    few = some[::max(len(some) // args.slow, 1)][:args.slow]
+    rows, result = [], None
     for init in ("random", "k-means++"):
-        wall, own, result = run_kmgen(args, path, init, f"{folder}/result.json")
-        rows.append(["kmgen explore", init, wall, own])
-        looped = run_fits(args, path, init, some)
-        rows.append(["kmgen fit, looped", init, *(scale * t for t in looped)])
-        for name, patched in (("scikit-learn-intelex", True), ("scikit-learn", False)):
-            peer = run_peer(args, path, init, some, patched)
+        wall, own, result = run_kmgen(args, path, init, f"{folder}/result.json", f"{folder}/codes.npy")
+        rows.append(row("kmgen explore", init, len(every), len(every), (wall, own)))
+        rows.append(row("kmgen fit, looped", init, len(some), len(every), run_fits(args, path, init, some)))
+        for name, patched, subsets in (("scikit-learn-intelex", True, some), ("scikit-learn", False, few)):
+            peer = run_peer(args, path, init, subsets, patched)
             if peer:
-                rows.append([name, init, *(scale * t for t in peer)])
+                rows.append(row(name, init, len(subsets), len(every), peer))
     return rows, result
 
 
-def show(rows, result, trees):
-    print(f"{'':24s} {'first centroids':16s} {'wall, s':>9s} {'times':>7s} {'CPU, s':>9s} {'times':>7s}")
-    base = {}
-    for name, init, wall, own in rows:
-        base.setdefault(init, (wall, own))
-        print(f"{name:24s} {init:16s} {wall / 1e3:9.2f} {wall / base[init][0]:7.1f} {own / 1e3:9.2f} "
-              f"{own / base[init][1]:7.1f}")
-    print("\nThe best subsets, and the balanced accuracy of their codes on held-out rows:")
-    for subset in result["subsets"][:5]:
-        names = ", ".join(NAMES[c - 1] for c in subset["columns"])
-        print(f"  {names:16s} {subset['figures']['balanced_accuracy']:.4f}")
-    often = sorted(result["columns"], key=lambda c: -c["among_best"])[:4]
-    print("most often among the best:", ", ".join(f"{NAMES[c['column'] - 1]} ({c['among_best']})" for c in often))
-    if trees:
-        first = sorted(trees["importances"].items(), key=lambda item: -item[1])[:4]
-        print(f"random forest: {trees['all_columns']:.4f} of all columns, {trees['best_code']:.4f} of the best code, "
-              f"{trees['three_best_codes']:.4f} of the three best; most important: "
-              + ", ".join(f"{name} ({value:.2f})" for name, value in first))
+def report(args, rows, result, trees):
+    often = sorted(result["columns"], key=lambda c: -c["among_best"])
+    best = [dict(columns=[NAMES[c - 1] for c in s["columns"]], **s["figures"]) for s in result["subsets"][:5]]
+    together = [dict(subsets=[[NAMES[c - 1] for c in one] for one in c["subsets"]], **c["figures"])
+                for c in result.get("combined", [])[:3]]
+    return dict(date=time.strftime("%Y-%m-%d"), commit=commit(), points=args.points, threads=args.threads, rows=rows,
+                count=result["count"], baseline=result["baseline"]["accuracy"], best=best, combined=together,
+                often=[dict(column=NAMES[c["column"] - 1], among_best=c["among_best"]) for c in often[:6]],
+                forest=trees, table_bytes=result["table_bytes"], subset_bytes=result["subset_bytes"])
 
 
 def main():
@@ -186,6 +183,7 @@ def main():
     parser.add_argument("--venv", default="")
     parser.add_argument("--points", type=int, default=500_000)
     parser.add_argument("--looped", type=int, default=20)
+    parser.add_argument("--slow", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--make", default="")
     parser.add_argument("--json", default="")
@@ -198,11 +196,10 @@ def main():
         make(path, args.points)
         rows, result = time_all(args, path, folder)
         trees = forest(args, path, f"{folder}/codes.npy")
-    show(rows, result, trees)
+    found = report(args, rows, result, trees)
+    print(tables.explore_times({"explore": found}), tables.explore_ranking({"explore": found}), sep="\n")
     if args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump(dict(when=time.strftime("%Y-%m-%d"), points=args.points, threads=args.threads, rows=rows,
-                           best=result["subsets"][:20], columns=result["columns"], forest=trees), file, indent=1)
+        write_json(args.json, found)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The tables of README.md and docs/performance.md, made of the JSON that the benches write.
+"""The tables of README.md, docs/performance.md and docs/explore.md, made of the JSON that the benches write.
 
     bench/tables.py            writes them into the docs
     bench/tables.py --check    names those that are not what the JSON says, and fails if there are any
 
 bench/results/gpu.json is the last full run of bench/gpu.py, cpu.json that of bench/cpu_peers.py, cpu2.json that of a
-machine with two cores, where there is one. In the docs a table stands between the lines
+machine with two cores, where there is one, explore.json that of bench/explore.py. In the docs a table stands between
+the lines
 `<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where NAME is a function below. Needs nothing but Python 3.9.
 """
 import json
@@ -17,7 +18,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(ROOT, "bench", "results")
-DOCS = ["README.md", "docs/performance.md"]
+DOCS = ["README.md", "docs/performance.md", "docs/explore.md"]
 MARKER = re.compile(r"(<!-- table (\w+): bench/tables\.py -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CUDA_DESIGNS = ["registers", "tensor", "tiled"]
 CUDA_POINTS = 33_554_432
@@ -242,6 +243,47 @@ def cpu2_singles(reports):
     return cpu_singles_text(reports["cpu2"])
 
 
+# Subsets of columns --------------------------------------------------------------------------------------------------
+
+
+def explore_machine(reports):
+    r = reports["explore"]
+    return (f"{r['date']}, commit {r['commit']}: {r['points']:,} x 18 float32, all {r['count']} subsets of three, "
+            f"K = 8, 5 iterations, one start,\n{r['threads']} CPU threads. What is looped over so many subsets is "
+            "scaled to all.\n")
+
+
+def explore_times(reports):
+    rows, own = [], {}
+    for r in reports["explore"]["rows"]:
+        own.setdefault(r["init"], r)
+        first = own[r["init"]]
+        rows.append([r["name"], r["init"], r["subsets"], f"{r['wall_ms'] / 1e3:,.1f}",
+                     times_text(r["wall_ms"] / first["wall_ms"]), f"{r['cpu_ms'] / 1e3:,.1f}",
+                     times_text(r["cpu_ms"] / first["cpu_ms"])])
+    return table(["", "first centroids", "subsets", "wall, s", "times", "CPU, s", "times"], rows)
+
+
+def explore_ranking(reports):
+    r = reports["explore"]
+    rows = [[", ".join(s["columns"]), f"{s['accuracy']:.4f}", f"{s['balanced_accuracy']:.4f}",
+             f"{s['mutual_information']:.4f}"] for s in r["best"]]
+    rows += [[" + ".join(f"({', '.join(one)})" for one in c["subsets"]), f"{c['accuracy']:.4f}",
+              f"{c['balanced_accuracy']:.4f}", f"{c['mutual_information']:.4f}"] for c in r["combined"]]
+    trees = r["forest"]
+    if trees:
+        first = sorted(trees["importances"].items(), key=lambda item: -item[1])[:2]
+        rows += [["random forest on all 18 columns", f"{trees['all_columns']:.4f}", "", ""],
+                 ["random forest on the best code", f"{trees['best_code']:.4f}", "", ""],
+                 ["random forest on the three best codes", f"{trees['three_best_codes']:.4f}", "", ""]]
+    often = ", ".join(f"`{c['column']}` in {c['among_best']}" for c in r["often"][:3])
+    forest = ", ".join(f"`{name}` ({value:.2f})" for name, value in first) if trees else ""
+    words = f"The most frequent class has {r['baseline']:.4f} of the rows. Among the ten best: {often}."
+    if trees:
+        words += f"\nThe forest's most important columns: {forest}."
+    return table(["code", "accuracy", "balanced", "bits"], rows) + f"\n{words}\n"
+
+
 # README ----------------------------------------------------------------------------------------------------------
 
 
@@ -268,7 +310,7 @@ def fast(reports):
 
 
 TABLES = [gpu_machine, gpu_passes, gpu_designs, gpu_peers, gpu_off, gpu_jobs, gpu_end, cpu_machine, cpu_lists,
-          cpu_singles, cpu2_machine, cpu2_lists, cpu2_singles, fast]
+          cpu_singles, cpu2_machine, cpu2_lists, cpu2_singles, explore_machine, explore_times, explore_ranking, fast]
 
 
 def text(name, reports):
