@@ -215,7 +215,7 @@ int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
 int cli_seconds(const cli_parser *parser, const char *option, double *out); // "90", "90s", "10m", "2h"
 // `choices` ends with NULL; *out is the index.
 int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
-// none, standard or minmax.
+// One of km_scale_name.
 int cli_scale(const cli_parser *parser, km_scale *out);
 int cli_criterion(const cli_parser *parser, km_criterion *out); // a name, or what people call it: ch, db
 // Threads that --threads gave, else those of OMP_NUM_THREADS, else 0: all cores.

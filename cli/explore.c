@@ -286,7 +286,7 @@ static const cli_option options_list[] = {
     {CLI_MAX_ITER, "max-iter", 0, "N", "iterations of a restart at most; default: 300"},
     {CLI_TOL, "tol", 0, "X", "as kmgen fit; default: 1e-4"},
     {CLI_INIT, "init", 0, "HOW", "k-means++ (default) or random"},
-    {CLI_SCALE, "scale", 0, "none|standard|minmax",
+    {CLI_SCALE, "scale", 0, "none|standard|minmax|robust",
      "\nscale the columns first; default: standard, as figures of subsets can\nbe compared only where "
      "columns are "
      "alike"},

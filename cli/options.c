@@ -307,11 +307,11 @@ int cli_choice(const cli_parser *parser, const char *option, int *out, const cha
 }
 
 int cli_scale(const cli_parser *parser, km_scale *out) {
-    static const char *const names[] = {"none", "standard", "minmax", NULL};
-    static const km_scale scales[] = {KM_SCALE_NONE, KM_SCALE_STANDARD, KM_SCALE_MINMAX};
+    const char *names[KM_SCALE_COUNT + 1] = {NULL};
     int choice = 0;
+    for (int s = 0; s < KM_SCALE_COUNT; s++) names[s] = km_scale_name((km_scale)s);
     if (cli_choice(parser, "--scale", &choice, names)) return CLI_USAGE;
-    *out = scales[choice];
+    *out = (km_scale)choice;
     return 0;
 }
 

@@ -16,7 +16,7 @@
 #define FORMAT_VERSION 2
 #define FILE_BYTES_MAX ((int64_t)1 << 32)
 
-static const char *const scale_names[] = {"none", "standard", "minmax"};
+static const char *const scale_names[KM_SCALE_COUNT] = {"none", "standard", "minmax", "robust"};
 static const char *const type_names[] = {"float32", "float64"};
 
 // Memory ----------------------------------------------------------------------------------------------------
@@ -454,7 +454,7 @@ static km_status get_exponent(km_predictor *predictor, const reader *r) {
 static km_status get_numbers(km_predictor *predictor, const reader *r) {
     int type, scale;
     KM_TRY(get_choice(&type, r, "type", type_names, 2));
-    KM_TRY(get_choice(&scale, r, "scale", scale_names, 3));
+    KM_TRY(get_choice(&scale, r, "scale", scale_names, KM_SCALE_COUNT));
     predictor->type = (km_type)type;
     predictor->scale = (km_scale)scale;
     const char *layout = json_string_value(json_object_get(r->root, "layout"));

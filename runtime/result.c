@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *km_scale_name(km_scale scale) {
+    static const char *const names[KM_SCALE_COUNT] = {"none", "standard", "minmax", "robust"};
+    return (int)scale >= 0 && (int)scale < KM_SCALE_COUNT ? names[scale] : NULL;
+}
+
 struct km_chunk {
     km_chunk *next;
     int64_t is_large;   // from km_pages_alloc

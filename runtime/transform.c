@@ -4,6 +4,7 @@
 #include "backend.h"
 #include "csr.h"
 #include "data_refuse.h"
+#include "quartiles.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,10 +44,12 @@ static double centre_of(double mean, double variance, double minimum, double max
     return isfinite(centre) ? centre : mean;
 }
 
-static double factor_of(double variance, double minimum, double maximum, km_scale scale) {
+// `range`: between the quartiles, of the robust scale.
+static double factor_of(double variance, double minimum, double maximum, double range, km_scale scale) {
     double spread = 1.0;
     if (scale == KM_SCALE_STANDARD) spread = sqrt(variance);
     if (scale == KM_SCALE_MINMAX) spread = maximum - minimum;
+    if (scale == KM_SCALE_ROBUST) spread = range;
     double factor = 1.0 / spread;
     return minimum < maximum && spread > 0 && isfinite(factor) ? factor : 1.0;
 }
@@ -297,11 +300,13 @@ static void scale_by_power(km_load_params *params, const km_data_stats *stats, i
     for (int64_t f = 0; f < d; f++) params->factor[f] = ldexp(params->factor[f], -exponent);
 }
 
-// Centre and factor of feature f. One in which a sparse table has a value that it does not store keeps its zeros: the
-// centre is 0, and what a dense table would lose beside values far out is not looked for.
+// Centre and factor of feature f, whose place for a factor holds the range between its quartiles where the scale is
+// robust. A feature in which a sparse table has a value that it does not store keeps its zeros: the centre is 0, and
+// what a dense table would lose beside values far out is not looked for.
 static km_status choose_feature(km_load_params *params, sample *s, const km_data_stats *stats,
                                 const km_data *data, int64_t f, km_type type, km_error *err) {
-    params->factor[f] = factor_of(stats->variance[f], stats->minimum[f], stats->maximum[f], params->scale);
+    params->factor[f] =
+        factor_of(stats->variance[f], stats->minimum[f], stats->maximum[f], params->factor[f], params->scale);
     params->centre[f] = 0;
     if (stats->entries && stats->entries[f] < km_data_points(data)) return KM_OK;
     sample_column(s, f);
@@ -344,6 +349,8 @@ km_status km_transform_choose(km_load_params *params, km_data_stats *stats, cons
     KM_TRY(params->transform_given ? check_given(params, stats, data, type, err)
                                    : check_squares(params, stats, data, err));
     KM_TRY_GOTO(sample_take(&s, data, stats->entries != NULL, err));
+    if (params->scale == KM_SCALE_ROBUST && !params->transform_given)
+        KM_TRY_GOTO(km_quartile_ranges(params->factor, data, NULL, km_data_points(data), err));
     for (int64_t f = 0; f < d && !params->transform_given; f++)
         KM_TRY_GOTO(choose_feature(params, &s, stats, data, f, type, err));
     if (!params->transform_given) scale_by_power(params, stats, d);

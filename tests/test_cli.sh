@@ -1089,6 +1089,19 @@ PY
 
 # What predict writes: the same as the fit of the same points, in every format, from a file and from a pipe.
 predicted() {
+    # The inertia of scikit-learn's KMeans (n_init 50, tol 0) behind its RobustScaler.
+    run 0 fit "$iris" -k 3 --scale robust --type f64 --tol 0 --model m.json --labels l.npy --json r.json -q
+    expect "another inertia than behind RobustScaler" python '
+import json
+result = json.load(open("r.json"))
+assert result["scale"] == "robust" and abs(result["models"][0]["inertia"] - 73.18403620977307) < 1e-9'
+    run 0 predict m.json "$iris" --labels p.npy
+    expect "other labels" cmp -s p.npy l.npy
+    run 0 score "$iris" --labels l.npy --scale robust --json - -q
+    expect "another inertia of the labels" grep -q '"inertia": 73.184036209' "$work/stdout"
+    run 2 fit "$sparse/from0.svm" -k 2 --scale robust
+    in_stderr 'is sparse: most of its values are 0, so its quartiles say nothing'
+    rm -f -- *
     run 0 fit "$iris" -k 3 --scale standard --model m.json --labels l.npy -o fit.csv --json r.json -q
     run 0 predict m.json "$iris" -o p.csv --labels p.npy --distances d.npy --transform t.csv --score --id 2
     expect "another table" cmp -s p.csv fit.csv

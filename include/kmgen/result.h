@@ -11,13 +11,24 @@ KM_BEGIN
 /// @defgroup result Result: what a fit returns, and its reports
 /// @{
 
-/// Clustering happens on (x - centre) * factor: none: factor 1; standard: 1/standard deviation; minmax:
-/// 1/(max - min). A constant feature has factor 1. Centroids are reported in original units.
+/// Clustering happens on (x - centre) * factor: none: factor 1; standard: 1/standard deviation; minmax: 1/(max - min);
+/// robust: 1/(third quartile - first). A feature of which that is 0, as of a constant one, has factor 1. Centroids are
+/// reported in original units.
 typedef enum km_scale {
     KM_SCALE_NONE,     ///< The features as they are.
     KM_SCALE_STANDARD, ///< Each to standard deviation 1.
     KM_SCALE_MINMAX,   ///< Each to the width 1.
+    /// Each to the width 1 between its quartiles, which few values far out do not move. Dense points only; exact for up
+    /// to 2^20 values, above by as many of evenly spread points; weights do not count.
+    KM_SCALE_ROBUST,
 } km_scale;
+
+enum {
+    KM_SCALE_COUNT = KM_SCALE_ROBUST + 1 ///< How many there are.
+};
+
+/// "none", "standard", "minmax" or "robust"; NULL: no such scale. Static text.
+KM_API const char *km_scale_name(km_scale scale);
 
 /// One K: its best restart. Arrays belong to the result.
 typedef struct km_model {

@@ -112,14 +112,13 @@ static json_t *subsets_to_json(const km_explore_result *result) {
 }
 
 km_status km_explore_to_json(char **out, const km_explore_result *result, km_error *err) {
-    static const char *const scales[] = {"none", "standard", "minmax"};
     json_t *root = json_object();
     int failed = 0;
     failed |= json_object_set_new(root, "kmgen", json_string(km_version()));
     failed |= json_object_set_new(root, "n", json_integer(result->n));
     failed |= json_object_set_new(root, "d", json_integer(result->d));
     failed |= json_object_set_new(root, "type", json_string(km_type_name(result->type)));
-    failed |= json_object_set_new(root, "scale", json_string(scales[result->scale]));
+    failed |= json_object_set_new(root, "scale", json_string(km_scale_name(result->scale)));
     failed |= json_object_set_new(root, "seed", json_integer((json_int_t)result->seed));
     failed |= json_object_set_new(root, "n_init", json_integer(result->n_init));
     failed |= json_object_set_new(root, "rank", json_string(km_rank_name(result->rank)));

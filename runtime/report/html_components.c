@@ -240,11 +240,12 @@ static void add_picture(km_page *page, const components *c, const frame *at) {
     km_html_count(page->out, page->sample.shown);
     km_text_puts(page->out, page->sample.shown == page->result->n ? " rows" : " of ");
     if (page->sample.shown != page->result->n) km_html_count(page->out, page->result->n);
-    km_text_printf(page->out, "%s, %s.</figcaption>\n</figure>\n",
-                   page->sample.shown == page->result->n ? "" : " rows",
-                   page->result->scale == KM_SCALE_NONE       ? "features as they are"
-                   : page->result->scale == KM_SCALE_STANDARD ? "features scaled to standard deviation 1"
-                                                              : "features scaled to width 1");
+    km_text_printf(
+        page->out, "%s, %s.</figcaption>\n</figure>\n", page->sample.shown == page->result->n ? "" : " rows",
+        page->result->scale == KM_SCALE_NONE       ? "features as they are"
+        : page->result->scale == KM_SCALE_STANDARD ? "features scaled to standard deviation 1"
+        : page->result->scale == KM_SCALE_ROBUST   ? "features scaled to width 1 between their quartiles"
+                                                   : "features scaled to width 1");
 }
 
 // Numbers for the script ---------------------------------------------------------------------------------------

@@ -47,7 +47,6 @@ static void add_command(km_page *page) {
 }
 
 static void add_facts(km_page *page) {
-    static const char *const scales[] = {"none", "standard", "minmax"};
     const km_result *result = page->result;
     km_text_puts(page->out, "<dl>\n");
     add_command(page);
@@ -59,7 +58,7 @@ static void add_facts(km_page *page) {
     km_html_text(page->out, km_design_name(result->plan.design));
     km_text_printf(page->out, ", %s, algorithm %s</dd>\n", km_type_name(result->type),
                    km_algorithm_name(result->counters.algorithm));
-    add_text(page, "Scale", scales[result->scale]);
+    add_text(page, "Scale", km_scale_name(result->scale));
     begin_fact(page, "Seed");
     km_text_printf(page->out, "%llu</dd>\n", (unsigned long long)result->seed);
     add_count(page, "Restarts", result->n_init);

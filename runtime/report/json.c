@@ -180,10 +180,6 @@ static json_t *refine_to_json(int64_t refine) {
     return json_string(refine == 0 ? "none" : "auto");
 }
 
-static const char *scale_name(km_scale scale) {
-    return scale == KM_SCALE_STANDARD ? "standard" : scale == KM_SCALE_MINMAX ? "minmax" : "none";
-}
-
 static int fill_result(json_t *root, const km_result *result) {
     static const char *const types[] = {"float32", "float64"};
     int failed = 0;
@@ -200,7 +196,7 @@ static int fill_result(json_t *root, const km_result *result) {
     failed |= json_object_set_new(root, "passes", json_integer(result->passes));
     failed |= json_object_set_new(root, "refine", refine_to_json(result->refine));
     failed |= json_object_set_new(root, "refine_passes", json_integer(result->refine_passes));
-    failed |= json_object_set_new(root, "scale", json_string(scale_name(result->scale)));
+    failed |= json_object_set_new(root, "scale", json_string(km_scale_name(result->scale)));
     if (result->feature_names)
         failed |=
             json_object_set_new(root, "feature_names", strings_to_json(result->feature_names, result->d));

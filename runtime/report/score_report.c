@@ -27,7 +27,6 @@ static json_t *by_criterion(const km_label_scores *scores, const double *values,
 
 km_status km_label_scores_to_json(char **out, const km_label_scores *scores, uint64_t criteria,
                                   km_error *err) {
-    static const char *const scales[] = {"none", "standard", "minmax"};
     json_t *root = json_object();
     int failed = 0;
     *out = NULL;
@@ -37,7 +36,7 @@ km_status km_label_scores_to_json(char **out, const km_label_scores *scores, uin
     failed |= json_object_set_new(root, "rows", json_integer(scores->rows));
     failed |= json_object_set_new(root, "left_out", json_integer(scores->left_out));
     failed |= json_object_set_new(root, "k", json_integer(scores->k));
-    failed |= json_object_set_new(root, "scale", json_string(scales[scores->scale]));
+    failed |= json_object_set_new(root, "scale", json_string(km_scale_name(scores->scale)));
     failed |= json_object_set_new(root, "inertia", km_json_real(scores->inertia));
     failed |= json_object_set_new(root, "labels", km_json_integers(scores->labels, scores->k));
     failed |= json_object_set_new(root, "sizes", km_json_integers(scores->counts, scores->k));

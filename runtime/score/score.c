@@ -4,6 +4,7 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../criteria/pairs.h"
+#include "../quartiles.h"
 #include "../sample.h"
 #include "../data_refuse.h"
 #include "../memory.h"
@@ -179,6 +180,10 @@ static km_status scale_choose(scoring *s) {
         if (s->params->scale == KM_SCALE_NONE || !(high[f] > low[f])) continue;
         factor[f] = s->params->scale == KM_SCALE_STANDARD ? sqrt(variance[f]) : high[f] - low[f];
     }
+    if (s->params->scale != KM_SCALE_ROBUST) return KM_OK;
+    KM_TRY(km_quartile_ranges(factor, s->data, s->points, s->n, s->err));
+    for (int64_t f = 0; f < d; f++)
+        if (!(factor[f] > 0)) factor[f] = 1;
     return KM_OK;
 }
 
