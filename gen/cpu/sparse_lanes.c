@@ -10,10 +10,10 @@
 // What a pass does with a row, in vector multiply-adds; fitted to passes beside those of the dense designs
 // (bench/sparse.py --crossing).
 static const double row_cost = 40, // its start, what rounding may hide
-    nonzero_cost = 1.5,            // beside its vectors
+    nonzero_cost = 6,              // beside its vectors: found, and a sum waits for its last product
     search_cost = 12,              // of a vector of scores: stored, transposed, compared
     slot_cost = 8,                 // of a run: its label compared with the old one, and stored
-    sum_cost = 0.9, // of a nonzero and run: all points join in the first of a fit's passes, few move
+    sum_cost = 0.5, // of a nonzero and run: all points join in the first of a fit's passes, few move
     vector_cost[] = {0.7, 1.1, 2.5, 4}; // of a nonzero's vector, by where the table lies
 
 // 0: the table lies in the first cache; 1: in the second; 2: in the last; 3: in memory.
