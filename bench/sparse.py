@@ -3,7 +3,10 @@
 """Fits of sparse tables: kmgen's CSR and dense layouts beside scikit-learn and scikit-learn-intelex on the same CSR.
 
     bench/sparse.py [--rows d100-5,text-k2_12,...] [--quick] [--rounds 3] [--json FILE] [--build build] [--venv DIR]
-    bench/sparse.py --crossing [--json FILE]     passes of both layouts by density, and what the planner takes
+    bench/sparse.py --crossing [--json FILE]     from which share of nonzeros on the layout dense is faster, and
+                                                 what the planner takes it to be
+    bench/sparse.py [--crossing] --docs          writes bench/results/sparse.json (sparse_crossing.json), and the
+                                                 tables of docs/sparse.md from it; so does bench/tables.py
 
 Every contestant gets float32 values with int32 columns, k-means++ by itself, one restart, ten iterations and no
 tolerance, and pays for the labels of every K; peers fit each K in turn. Each runs in a process of its own, warmed by
@@ -15,6 +18,7 @@ than 5% worse than the best is an error.
 import argparse
 import datetime
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -25,7 +29,7 @@ import time
 import tables
 from cpu_peers import Contestant, cpu_name, cpu_vectors, versions
 
-POINTS, TEXT_POINTS, QUICK = 1_000_000, 200_000, 20
+POINTS, TEXT_POINTS, CROSSING_VALUES, QUICK = 1_000_000, 200_000, 10_000_000, 20
 WORSE_MAX = 1.05
 
 
@@ -47,20 +51,24 @@ ROWS = rows_table()
 
 
 def matrix(kind, n, d, share, seed=1, groups=12):
-    """blobs: each group prefers some columns. text: columns by Zipf's law in an order of their own, and each group
-    shifts some of them."""
+    """blobs: each group prefers some columns. even: any value is there with the same chance. text: columns by Zipf's
+    law in an order of their own, and each group shifts some of them."""
     import numpy as np
     import scipy.sparse
 
     rng = np.random.default_rng(seed)
     own = rng.integers(0, groups, n)
-    counts = rng.binomial(d, share, n) if kind == "blobs" else np.full(n, int(share))
+    counts = rng.binomial(d, share, n) if kind == "blobs" else np.full(n, int(share) if kind == "text" else 0)
     rows = np.repeat(np.arange(n), counts)
     many = rows.size
     if kind == "blobs":
         preferred = rng.integers(0, max(1, d // groups), many) * groups + own[rows]
         columns = np.where(rng.random(many) < 0.5, preferred % d, rng.integers(0, d, many))
         values = 1 + 0.3 * rng.standard_normal(many)
+    elif kind == "even":
+        chosen = np.flatnonzero(rng.random(n * d) < share)
+        rows, columns = chosen // d, chosen % d
+        values = 1 + 0.3 * rng.standard_normal(chosen.size)
     else:
         ranks = np.exp(rng.random(many) * np.log(d)).astype(np.int64) - 1
         shifts = np.where(rng.random(many) < 0.3, own[rows] * 37, 0)
@@ -180,32 +188,64 @@ def row_print(result):
 # Where both layouts take the same time ----------------------------------------------------------------------------
 
 
-def pass_of(args, path, clusters, layout, threads):
+def pass_of(args, path, clusters, layout):
     """Milliseconds of a pass, the least of some fits, and the design."""
-    command = [os.path.join(args.build, "bench", "fit_worker"), path, clusters, "iterations=6", "tol=0", "restarts=1",
-               f"threads={threads}", f"cache={args.cache}", f"layout={layout}", "algorithm=lloyd", "labels=none"]
+    command = [os.path.join(args.build, "bench", "fit_worker"), path, clusters, "iterations=10", "tol=0", "restarts=1",
+               f"threads={args.threads}", f"cache={args.cache}", f"layout={layout}", "algorithm=lloyd", "labels=none"]
     done = subprocess.run(command, input="go\n" * args.rounds, capture_output=True, text=True, check=True)
     runs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return min(run["sweep_ms"] / run["passes"] for run in runs), runs[0]["design"]
 
 
+def predicted_crossing(args, folder, n, d, clusters):
+    """The share of nonzeros from which on the planner takes the layout dense; None: it always takes one."""
+    spec = os.path.join(folder, "crossing.yaml")
+    with open(spec, "w", encoding="utf-8") as out:
+        out.write(f"features: {d}\nclusters: {clusters}\ntype: float32\ntarget: cpu\nn_init: 1\n")
+
+    def takes_csr(share):
+        command = [os.path.join(args.build, "cli", "kmgen"), "explain", spec, "--device", "--points", str(n),
+                   "--density", str(share), "--quiet"]
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return next(line for line in found.splitlines() if line.startswith("design ")).split()[1] == "sparse_lanes"
+
+    low, high = 1 / d, 1.0
+    if takes_csr(high) or not takes_csr(low):
+        return None
+    while high / low > 1.01:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if takes_csr(middle) else (low, middle)
+    return (low * high) ** 0.5
+
+
+def crossing_of(points):
+    """Where csr_ms is dense_ms, between the two shares around it, both in logarithms; None: nowhere."""
+    for before, after in zip(points, points[1:]):
+        low, high = (math.log(point["csr_ms"] / point["dense_ms"]) for point in (before, after))
+        if low <= 0 < high:
+            part = low / (low - high)
+            return before["share"] ** (1 - part) * after["share"] ** part
+    return None
+
+
 def crossing(args, folder):
     rows = []
-    n = 20_000 if args.quick else 100_000
-    for d, shares in ((20, (0.1, 0.2, 0.4, 0.6)), (100, (0.05, 0.1, 0.2, 0.4, 0.6)), (300, (0.02, 0.1, 0.3, 0.5)),
-                      (1000, (0.005, 0.05, 0.2, 0.4))):
-        for share in shares:
-            path = os.path.join(folder, "crossing.csr")
-            matrix_write(path, matrix("blobs", n, d, share))
-            for clusters in ("2..12", "50"):
-                for threads in sorted({1, args.threads}):
-                    csr, _ = pass_of(args, path, clusters, "csr", threads)
-                    dense, design = pass_of(args, path, clusters, "dense", threads)
-                    _, taken = pass_of(args, path, clusters, "auto", threads)
-                    rows.append(dict(d=d, share=share, clusters=clusters, threads=threads, csr_ms=csr, dense_ms=dense,
-                                     dense_design=design, taken=taken))
-                    print(f"d={d} {100 * share:g}% K={clusters} threads={threads}: csr {csr:.2f} ms, "
-                          f"dense {dense:.2f} ms ({design}), auto takes {taken}", flush=True)
+    for d in (20, 100, 500):
+        n = CROSSING_VALUES // d // (5 if args.quick else 1)
+        for clusters in ("2..12", "50"):
+            predicted, points = predicted_crossing(args, folder, n, d, clusters), []
+            for times in (0.4, 0.6, 0.8, 1, 1.25, 1.6, 2, 2.5):
+                share = min((predicted or 0.5) * times, 1.0)
+                path = os.path.join(folder, "crossing.csr")
+                matrix_write(path, matrix("even", n, d, share))
+                csr, _ = pass_of(args, path, clusters, "csr")
+                dense, design = pass_of(args, path, clusters, "dense")
+                points.append(dict(share=share, csr_ms=csr, dense_ms=dense, dense_design=design))
+                if share == 1:
+                    break
+            rows.append(dict(d=d, n=n, clusters=clusters, measured=crossing_of(points), predicted=predicted,
+                             points=points))
+            print(json.dumps(tables.rounded(rows[-1])), flush=True)
     return rows
 
 
@@ -217,6 +257,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3, help="fits of each contestant")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--json", help="also write the results to this file")
+    parser.add_argument("--docs", action="store_true", help="write the results that the docs show, and their tables")
     parser.add_argument("--venv", help="an environment with scikit-learn and scikit-learn-intelex")
     parser.add_argument("--build", default="build", help="kmgen's build folder")
     parser.add_argument("--commit", help="what is measured, where git cannot say it")
@@ -231,6 +272,8 @@ def main():
     if os.path.realpath(args.venv or sys.prefix) != os.path.realpath(sys.prefix):
         return subprocess.call([python, os.path.abspath(__file__), *sys.argv[1:]])
     args.python = python
+    if args.docs:
+        args.json = os.path.join(tables.RESULTS, "sparse_crossing.json" if args.crossing else "sparse.json")
     found = versions()
     args.peers = [peer for peer, package in (("sklearn", "scikit-learn"), ("intelex", "scikit-learn-intelex"))
                   if package in found]
@@ -248,6 +291,8 @@ def main():
                 tables.write_json(args.json, report)
     if args.json:
         tables.write_json(args.json, report)
+    if args.docs:
+        tables.write_docs()
     return 0
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The tables of README.md, docs/performance.md and docs/explore.md, made of the JSON that the benches write.
+"""The tables of README.md, docs/performance.md, docs/sparse.md and docs/explore.md, made of the JSON that the benches
+write.
 
     bench/tables.py            writes them into the docs
     bench/tables.py --check    names those that are not what the JSON says, and fails if there are any
 
 bench/results/gpu.json is the last full run of bench/gpu.py, cpu.json that of bench/cpu_peers.py, cpu2.json that of a
-machine with two cores, where there is one, explore.json that of bench/explore.py. In the docs a table stands between
-the lines
+machine with two cores, where there is one; sparse.json and sparse_crossing.json are those of bench/sparse.py,
+explore.json that of bench/explore.py. In the docs a table stands between the lines
 `<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where NAME is a function below. Needs nothing but Python 3.9.
 """
 import json
@@ -18,7 +19,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(ROOT, "bench", "results")
-DOCS = ["README.md", "docs/performance.md", "docs/explore.md"]
+DOCS = ["README.md", "docs/performance.md", "docs/sparse.md", "docs/explore.md"]
 MARKER = re.compile(r"(<!-- table (\w+): bench/tables\.py -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CUDA_DESIGNS = ["registers", "tensor", "tiled"]
 CUDA_POINTS = 33_554_432
@@ -284,6 +285,41 @@ def explore_ranking(reports):
     return table(["code", "accuracy", "balanced", "bits"], rows) + f"\n{words}\n"
 
 
+# Sparse tables -----------------------------------------------------------------------------------------------------
+
+
+def sparse_machine(reports):
+    return cpu_machine_text(reports["sparse"])
+
+
+def sparse_fits(reports):
+    rows = []
+    for row in reports["sparse"]["rows"]:
+        own, last = row["median_ms"]["kmgen"], row["last"]["kmgen"]
+        others = (row["median_ms"].get(name) for name in ("kmgen-dense", "sklearn", "intelex"))
+        rows.append([row["title"], ms_text(own), *(f"{last[step + '_ms']:.0f}" for step in
+                                                   ("read", "seed", "sweep", "finish")),
+                     *(f"{ms_text(ms)}: {times_text(ms / own)}" if ms else "-" for ms in others)])
+    return table(["job", "kmgen, csr", "load", "seed", "sweep", "finish", "kmgen, dense", "scikit-learn",
+                  "scikit-learn-intelex"], rows)
+
+
+def sparse_crossing_machine(reports):
+    return cpu_machine_text(reports["sparse_crossing"])
+
+
+def sparse_crossing(reports):
+    def percent(share):
+        return f"{100 * share:.0f} %" if share else "none"
+
+    rows = []
+    for row in reports["sparse_crossing"]["rows"]:
+        measured, predicted = row["measured"], row["predicted"]
+        times = f"{max(measured / predicted, predicted / measured):.2f}" if measured and predicted else "-"
+        rows.append([row["d"], row["clusters"], percent(measured), percent(predicted), times])
+    return table(["features", "K", "measured", "planned", "times"], rows)
+
+
 # README ----------------------------------------------------------------------------------------------------------
 
 
@@ -310,18 +346,16 @@ def fast(reports):
 
 
 TABLES = [gpu_machine, gpu_passes, gpu_designs, gpu_peers, gpu_off, gpu_jobs, gpu_end, cpu_machine, cpu_lists,
-          cpu_singles, cpu2_machine, cpu2_lists, cpu2_singles, explore_machine, explore_times, explore_ranking, fast]
+          cpu_singles, cpu2_machine, cpu2_lists, cpu2_singles, sparse_machine, sparse_fits, sparse_crossing_machine,
+          sparse_crossing, explore_machine, explore_times, explore_ranking, fast]
 
 
 def text(name, reports):
     return next(make for make in TABLES if make.__name__ == name)(reports)
 
 
-def main():
-    check = sys.argv[1:] == ["--check"]
-    if sys.argv[1:] and not check:
-        print(__doc__)
-        return 2
+def write_docs(check=False):
+    """The docs with their tables made anew; returns what is wrong. check: writes nothing."""
     reports = {}
     for name in sorted(os.listdir(RESULTS)):
         with open(os.path.join(RESULTS, name), encoding="utf-8") as stream:
@@ -340,6 +374,15 @@ def main():
         else:
             with open(os.path.join(ROOT, path), "w", encoding="utf-8") as out:
                 out.write(new)
+    return wrong
+
+
+def main():
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        print(__doc__)
+        return 2
+    wrong = write_docs(check)
     print("\n".join(wrong), end="\n" if wrong else "", file=sys.stderr)
     return 1 if wrong else 0
 
