@@ -240,6 +240,8 @@ def take(points: Any, who: str, minimum: int = 1) -> Points:
     module = _module(points)
     if hasattr(points, "tocsr"):
         return _from_csr(points, who)
+    if hasattr(points, "__cuda_array_interface__"):
+        raise TypeError("the points lie on a GPU; copy them to the host: X.get() of CuPy, X.cpu().numpy() of PyTorch")
     names = column_names(points)
     if module in ("pandas", "polars", "pyarrow") and hasattr(points, "shape") and len(points.shape) == 2:
         _check_shape(points.shape[0], points.shape[1], minimum, who)

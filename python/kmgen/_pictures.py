@@ -156,7 +156,7 @@ def draw_clusters(fitted: Any, X: Any, k: int | None, features: Any, ax: Any) ->
     size = float(np.clip(6000 / len(rows), 0.5, 18))
     axes.scatter(at[:, 0], at[:, 1], s=size, c=[colours[j] for j in labels], linewidths=0, alpha=0.7, rasterized=True)
     axes.scatter(
-        centers[:, 0], centers[:, 1], s=90, c=colours, marker="X", edgecolors="white", linewidths=1.2, zorder=3
+        centers[:, 0], centers[:, 1], s=90, c=colours, marker="X", edgecolors="black", linewidths=1.2, zorder=3
     )
     axes.set(xlabel=said[0], ylabel=said[1])
     axes.set_title(f"K = {model.k}", fontsize=11)
