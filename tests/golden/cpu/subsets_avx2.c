@@ -1,0 +1,359 @@
+// Of the text of prebuilt subsets avx2_float32: All
+// "..." stands for what a template or an earlier part shows.
+
+// ... 23 definitions
+
+#define KM_INLINE KM_TARGET static inline __attribute__((always_inline))
+#include "runtime/cpu/subset_kernels.h"
+
+// ... 8 definitions
+
+// ==== 1 columns
+#define ADD_POINT_1(row, i)                                                                                 \
+    *(km_quad *)(row) += __builtin_convertvector(((km_reals){x_0[i], 1, 0, 0}), km_quad)
+#define MOVE_POINT_1(to, from, i)                                                                           \
+    do {                                                                                                     \
+        const km_quad km_point = __builtin_convertvector(((km_reals){x_0[i], 1, 0, 0}), km_quad);      \
+        *(km_quad *)(to) += km_point;                                                                        \
+        *(km_quad *)(from) -= km_point;                                                                      \
+    } while (0)
+
+// Labels of an SoA group: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
+KM_INLINE void nearest_1(uint8_t *labels, const km_real *x_0, const km_real *table, int64_t k) {
+    for (int i = 0; i < SUBSET_GROUP; i += VECTORS * LANES) {
+        const km_real *row = table;
+        km_ints j = KM_INTS(0);
+        const km_ints one = KM_INTS(1);
+        km_ints index_0 = j;
+        km_vec best_0 = KM_SPLAT(row[1]);
+        km_ints index_1 = j;
+        km_vec best_1 = KM_SPLAT(row[1]);
+        km_ints index_2 = j;
+        km_vec best_2 = KM_SPLAT(row[1]);
+        km_ints index_3 = j;
+        km_vec best_3 = KM_SPLAT(row[1]);
+        {
+            const km_vec c = KM_SPLAT(row[0]);
+            best_0 = KM_FMA(KM_LOAD(x_0 + i + 0 * LANES), c, best_0);
+            best_1 = KM_FMA(KM_LOAD(x_0 + i + 1 * LANES), c, best_1);
+            best_2 = KM_FMA(KM_LOAD(x_0 + i + 2 * LANES), c, best_2);
+            best_3 = KM_FMA(KM_LOAD(x_0 + i + 3 * LANES), c, best_3);
+        }
+        for (int64_t done = 1; done < k; done++) {
+            row += 1 + 1;
+            j = KM_INTS_ADD(j, one);
+            km_vec s_0 = KM_SPLAT(row[1]);
+            km_vec s_1 = KM_SPLAT(row[1]);
+            km_vec s_2 = KM_SPLAT(row[1]);
+            km_vec s_3 = KM_SPLAT(row[1]);
+            {
+                const km_vec c = KM_SPLAT(row[0]);
+                s_0 = KM_FMA(KM_LOAD(x_0 + i + 0 * LANES), c, s_0);
+                s_1 = KM_FMA(KM_LOAD(x_0 + i + 1 * LANES), c, s_1);
+                s_2 = KM_FMA(KM_LOAD(x_0 + i + 2 * LANES), c, s_2);
+                s_3 = KM_FMA(KM_LOAD(x_0 + i + 3 * LANES), c, s_3);
+            }
+            KM_KEEP(best_0, index_0, s_0, j);
+            KM_KEEP(best_1, index_1, s_1, j);
+            KM_KEEP(best_2, index_2, s_2, j);
+            KM_KEEP(best_3, index_3, s_3, j);
+        }
+        KM_PUT_LABELS_4(labels + i, index_0, index_1, index_2, index_3);
+    }
+}
+
+// Adds all points to the sums of their clusters.
+KM_TARGET static void add_all_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    double copies[COPIES * FEW * SUBSET_ROW];
+    const int few = run->k <= FEW;
+    double *own[COPIES];
+    for (int c = 0; c < COPIES; c++) own[c] = few ? copies + c * FEW * SUBSET_ROW : run->sums;
+    if (few) sums_clear(copies, COPIES * FEW);
+    for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
+        const int64_t at = base / SUBSET_GROUP * tile->step, left = tile->count - base;
+        const int count = left < SUBSET_GROUP ? (int)left : SUBSET_GROUP;
+        const uint8_t *labels = run->labels + base;
+        const km_real *x_0 = (const km_real *)tile->columns[0] + at;
+        int i = 0;
+        for (; i + COPIES <= count; i += COPIES) {
+            ADD_POINT_1(own[0] + labels[i + 0] * SUBSET_ROW, i + 0);
+            ADD_POINT_1(own[1] + labels[i + 1] * SUBSET_ROW, i + 1);
+            ADD_POINT_1(own[2] + labels[i + 2] * SUBSET_ROW, i + 2);
+            ADD_POINT_1(own[3] + labels[i + 3] * SUBSET_ROW, i + 3);
+        }
+        for (; i < count; i++) {
+            ADD_POINT_1(own[0] + labels[i] * SUBSET_ROW, i);
+        }
+    }
+    for (int c = 0; few && c < COPIES; c++) sums_fold(run->sums, own[c], run->k);
+}
+
+// Moves the points of an SoA group whose bit is set.
+KM_INLINE void move_1(double *to, double *from, const uint8_t *labels, const uint8_t *old, uint64_t bits,
+                       const km_real *x_0) {
+    for (; bits; bits &= bits - 1) {
+        const int i = __builtin_ctzll(bits);
+        MOVE_POINT_1(to + labels[i] * SUBSET_ROW, from + old[i] * SUBSET_ROW, i);
+    }
+}
+
+KM_TARGET static void pass_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    double taken[FEW * SUBSET_ROW];
+    const int few = run->k <= FEW, moves = run->mode == KM_CPU_MOVE;
+    double *from = few ? taken : run->sums;
+    if (few && moves) sums_clear(taken, run->k);
+    run->changed = 0;
+    for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
+        const int64_t at = base / SUBSET_GROUP * tile->step;
+        uint8_t labels[SUBSET_GROUP], *old = run->labels + base;
+        uint64_t bits = bits_of(tile->count, base);
+        const km_real *x_0 = (const km_real *)tile->columns[0] + at;
+        fetch(x_0, tile->step);
+        nearest_1(labels, x_0, (const km_real *)run->table, run->k);
+        if (run->mode != KM_CPU_FIRST) bits &= KM_DIFFER(labels, old);
+        if (!bits) continue;
+        run->changed += __builtin_popcountll(bits);
+        if (moves) move_1(run->sums, from, labels, old, bits, x_0);
+        memcpy(old, labels, SUBSET_GROUP);
+    }
+    if (!moves)
+        add_all_1(tile, run);
+    else if (few)
+        sums_fold(run->sums, taken, run->k);
+}
+
+// The label of one point as double arithmetic gives it, and how much nearer its centroid is than the second.
+KM_TARGET static double exact_1(uint8_t *label, const cpu_subset_finish *finish, double x_0) {
+    double first = HUGE_VAL, second = HUGE_VAL;
+    for (int64_t o = 0; o < finish->run.k; o++) {
+        const int64_t j = finish->order[o];
+        const double *c = finish->centroids + j * 1;
+        double square = 0;
+        square = __builtin_fma(x_0 - c[0], x_0 - c[0], square);
+        if (square < first) {
+            second = first;
+            first = square;
+            *label = (uint8_t)j;
+        } else if (square < second) {
+            second = square;
+        }
+    }
+    const km_real near = (km_real)first, next = (km_real)second;
+    return next > 0 ? (double)((KM_SCALAR_SQRT(next) - KM_SCALAR_SQRT(near)) / KM_SCALAR_SQRT(next)) : 0;
+}
+
+// Labels of an SoA group. Returns the sum of its first `count` margins.
+KM_INLINE double finish_group_1(uint8_t *labels, const cpu_subset_finish *finish, int64_t count,
+                                 const km_real *x_0) {
+    const km_vec apart = KM_SPLAT(1 + (1 + 4) * UNSURE), lost = KM_SPLAT(LOST), one = KM_SPLAT(1);
+    km_doubles sum = KM_D_SPLAT(0);
+    double rest = 0;
+    for (int i = 0; i < SUBSET_GROUP; i += VECTORS * LANES) {
+        const km_real *row = (const km_real *)finish->run.table;
+        km_ints j = KM_INTS(0);
+        const km_ints step = KM_INTS(1);
+        km_vec margins = KM_SPLAT(0);
+        int is_unsure = count < i + VECTORS * LANES;
+        km_ints index_0 = KM_INTS(0), index_1 = index_0;
+        {
+            km_vec first_0 = KM_SPLAT(INFINITY), first_1 = first_0, second_0 = first_0, second_1 = first_0;
+            row = (const km_real *)finish->run.table;
+            j = KM_INTS(0);
+            for (int64_t c = 0; c < finish->run.k; c++, row += 1 + 1, j = KM_INTS_ADD(j, step)) {
+                km_vec a = KM_SPLAT(0), b = a;
+                {
+                    const km_vec value = KM_SPLAT(row[0]);
+                    const km_vec t = KM_SUB(KM_LOAD(x_0 + i + 0 * LANES), value);
+                    const km_vec u = KM_SUB(KM_LOAD(x_0 + i + (0 + 1) * LANES), value);
+                    a = KM_FMA(t, t, a);
+                    b = KM_FMA(u, u, b);
+                }
+                KEEP_TWO(first_0, second_0, index_0, a, j);
+                KEEP_TWO(first_1, second_1, index_1, b, j);
+            }
+            is_unsure |= !!KM_NOT_BELOW(KM_FMA(first_0, apart, lost), second_0);
+            is_unsure |= !!KM_NOT_BELOW(KM_FMA(first_1, apart, lost), second_1);
+            margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_0, second_0))));
+            margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_1, second_1))));
+        }
+        km_ints index_2 = KM_INTS(0), index_3 = index_2;
+        {
+            km_vec first_0 = KM_SPLAT(INFINITY), first_1 = first_0, second_0 = first_0, second_1 = first_0;
+            row = (const km_real *)finish->run.table;
+            j = KM_INTS(0);
+            for (int64_t c = 0; c < finish->run.k; c++, row += 1 + 1, j = KM_INTS_ADD(j, step)) {
+                km_vec a = KM_SPLAT(0), b = a;
+                {
+                    const km_vec value = KM_SPLAT(row[0]);
+                    const km_vec t = KM_SUB(KM_LOAD(x_0 + i + 2 * LANES), value);
+                    const km_vec u = KM_SUB(KM_LOAD(x_0 + i + (2 + 1) * LANES), value);
+                    a = KM_FMA(t, t, a);
+                    b = KM_FMA(u, u, b);
+                }
+                KEEP_TWO(first_0, second_0, index_2, a, j);
+                KEEP_TWO(first_1, second_1, index_3, b, j);
+            }
+            is_unsure |= !!KM_NOT_BELOW(KM_FMA(first_0, apart, lost), second_0);
+            is_unsure |= !!KM_NOT_BELOW(KM_FMA(first_1, apart, lost), second_1);
+            margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_0, second_0))));
+            margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_1, second_1))));
+        }
+        KM_PUT_LABELS_4(labels + i, index_0, index_1, index_2, index_3);
+        if (!is_unsure) {
+            double wide[LANES];
+            KM_STORE_WIDE(wide, margins);
+            for (int l = 0; l < LANES; l += DOUBLES) sum = KM_D_ADD(sum, KM_D_LOAD(wide + l));
+            continue;
+        }
+        for (int p = i; p < i + VECTORS * LANES && p < count; p++)
+            rest += exact_1(&labels[p], finish, (double)x_0[p]);
+    }
+    return KM_D_SUM(sum) + rest;
+}
+
+KM_TARGET static void finish_1(const cpu_subset_tile *tile, cpu_subset_finish *finish) {
+    cpu_subset_run *run = &finish->run;
+    double taken[FEW * SUBSET_ROW];
+    const int few = run->k <= FEW, moves = run->mode == KM_CPU_MOVE;
+    double *from = few ? taken : run->sums;
+    if (few && moves) sums_clear(taken, run->k);
+    for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
+        const int64_t at = base / SUBSET_GROUP * tile->step;
+        uint8_t labels[SUBSET_GROUP], *old = run->labels + base;
+        const km_real *x_0 = (const km_real *)tile->columns[0] + at;
+        fetch(x_0, tile->step);
+        finish->margin += finish_group_1(labels, finish, tile->count - base, x_0);
+        if (moves) {
+            const uint64_t bits = KM_DIFFER(labels, old) & bits_of(tile->count, base);
+            if (!bits) continue;
+            move_1(run->sums, from, labels, old, bits, x_0);
+        }
+        memcpy(old, labels, SUBSET_GROUP);
+    }
+    if (!moves)
+        add_all_1(tile, run);
+    else if (few)
+        sums_fold(run->sums, taken, run->k);
+}
+
+// Takes the last pick of an SoA group of a chain into `nearest`, and adds what it would become with each candidate.
+KM_INLINE void seed_group_1(km_doubles *sums, km_real *nearest, const km_cpu_chain *chain, const km_real *x_0) {
+    const km_real *chosen = (const km_real *)chain->chosen, *row = (const km_real *)chain->candidates;
+    if (chosen)
+        for (int i = 0; i < SUBSET_GROUP; i += LANES) {
+            km_vec square = KM_SPLAT(0);
+            const km_vec t_0 = KM_SUB(KM_LOAD(x_0 + i), KM_SPLAT(chosen[0]));
+            square = KM_FMA(t_0, t_0, square);
+            const km_vec before = KM_LOAD(nearest + i);
+            KM_STORE(nearest + i, KM_MIN(before, square));
+        }
+    for (int64_t a = 0; a < chain->candidates_count; a++, row += 1) {
+        km_doubles even = sums[2 * a], odd = sums[2 * a + 1];
+        for (int i = 0; i < SUBSET_GROUP; i += 2 * LANES) {
+            km_real least[2 * LANES];
+            km_vec u = KM_SPLAT(0), v = u;
+            const km_vec c_0 = KM_SPLAT(row[0]);
+            const km_vec u_0 = KM_SUB(KM_LOAD(x_0 + i), c_0),
+                         v_0 = KM_SUB(KM_LOAD(x_0 + i + LANES), c_0);
+            u = KM_FMA(u_0, u_0, u);
+            v = KM_FMA(v_0, v_0, v);
+            const km_vec before = KM_LOAD(nearest + i), other = KM_LOAD(nearest + i + LANES);
+            KM_STORE(least, KM_MIN(u, before));
+            KM_STORE(least + LANES, KM_MIN(v, other));
+            for (int l = 0; l < 2 * LANES; l += 2 * DOUBLES) {
+                even = KM_D_ADD(KM_LOAD_DOUBLES(least + l), even);
+                odd = KM_D_ADD(KM_LOAD_DOUBLES(least + l + DOUBLES), odd);
+            }
+        }
+        sums[2 * a] = even;
+        sums[2 * a + 1] = odd;
+    }
+}
+
+// The last SoA group of a chunk, where it is not full; its last pick is taken.
+KM_TARGET static void seed_rest_1(km_cpu_chain *chain, const km_real *nearest, int64_t count, const km_real *x_0) {
+    const km_real *row = (const km_real *)chain->candidates;
+    for (int64_t a = 0; a < chain->candidates_count; a++, row += 1)
+        for (int64_t i = 0; i < count; i++) {
+            km_real square = 0;
+            square = FMA_REAL(x_0[i] - row[0], x_0[i] - row[0], square);
+            chain->potentials[a] += (double)(square < nearest[i] ? square : nearest[i]);
+        }
+}
+
+KM_TARGET static void seed_1(const km_cpu_seeding *seeding) {
+    for (int64_t c = 0; c < seeding->chains_count; c++) {
+        km_cpu_chain *chain = &seeding->chains[c];
+        km_cpu_chain last = *chain;
+        km_doubles sums[2 * SUBSET_CANDIDATES_MAX];
+        km_real *nearest = (km_real *)chain->nearest;
+        const int64_t count = seeding->points_count, full = count / SUBSET_GROUP * SUBSET_GROUP;
+        last.candidates_count = 0;
+        for (int64_t a = 0; a < 2 * chain->candidates_count; a++) sums[a] = KM_D_SPLAT(0);
+        for (int64_t base = 0; base < count; base += SUBSET_GROUP) {
+            const km_real *points = (const km_real *)seeding->points + base * 1;
+            const km_real *x_0 = points + 0 * SUBSET_GROUP;
+            seed_group_1(sums, nearest + base, base < full ? chain : &last, x_0);
+        }
+        for (int64_t a = 0; a < chain->candidates_count; a++)
+            chain->potentials[a] = KM_D_SUM(KM_D_ADD(sums[2 * a], sums[2 * a + 1]));
+        if (full < count) {
+            const km_real *points = (const km_real *)seeding->points + full * 1;
+            const km_real *x_0 = points + 0 * SUBSET_GROUP;
+            seed_rest_1(chain, nearest + full, count - full, x_0);
+        }
+    }
+}
+
+// ... 22 definitions
+
+// ==== 4 columns
+#define ADD_POINT_4(row, i)                                                                                 \
+    *(km_quad *)(row) += __builtin_convertvector(((km_reals){x_0[i], x_1[i], x_2[i], x_3[i]}), km_quad);              \
+    (row)[4] += 1
+#define MOVE_POINT_4(to, from, i)                                                                           \
+    do {                                                                                                     \
+        const km_quad km_point = __builtin_convertvector(((km_reals){x_0[i], x_1[i], x_2[i], x_3[i]}), km_quad);      \
+        *(km_quad *)(to) += km_point;                                                                        \
+        *(km_quad *)(from) -= km_point;                                                                      \
+        (to)[4] += 1;                                                                                        \
+        (from)[4] -= 1;                                                                                      \
+    } while (0)
+
+// ... 10 definitions
+
+KM_TARGET static void pass(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    switch (tile->size) {
+    case 1:
+        pass_1(tile, run);
+        break;
+    case 2:
+        pass_2(tile, run);
+        break;
+    case 3:
+        pass_3(tile, run);
+        break;
+    case 4:
+        pass_4(tile, run);
+        break;
+    }
+}
+
+KM_TARGET static void finish(const cpu_subset_tile *tile, cpu_subset_finish *work) {
+    switch (tile->size) {
+    case 1:
+        finish_1(tile, work);
+        break;
+    case 2:
+        finish_2(tile, work);
+        break;
+    case 3:
+        finish_3(tile, work);
+        break;
+    case 4:
+        finish_4(tile, work);
+        break;
+    }
+}
+
+const cpu_subset_kernels km_subsets_avx2_float32 = {{2, sizeof(km_real)}, pass, finish, {seed_1, seed_2, seed_3, seed_4}};
