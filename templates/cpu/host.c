@@ -7,9 +7,10 @@
 #define KM_BOTH static inline
 //@ verbatim draws.h
 //@ verbatim slot.h
+//@ verbatim total.h
 
 enum {
-    HOST_CHUNK = 65536,       // points of a chunk: sums of chunks are added in index order
+    HOST_CHUNK = 65536,       // points of a chunk: its statistics and last sums are added in index order
     HOST_PASS_POINTS = 16384, // points that a thread takes at a time in a pass
     HOST_SUBCHUNK = SOA_POINTS > 1024 ? SOA_POINTS : 1024, // points among which k-means++ draws one by one
     HOST_SUBCHUNKS = HOST_CHUNK / HOST_SUBCHUNK,           // of a chunk
@@ -26,6 +27,7 @@ typedef struct host_slot {
     int labels_bytes;
     int64_t changed;            // labels
     double *centroids, *totals; // k rows of D, and of PITCH
+    double *digits;             // of the totals: KM_TOTAL_DIGITS x k rows
     km_real *table;
     void *labels;
     unsigned char *may_stay_empty; // k: relocation found no point for this cluster
@@ -37,6 +39,7 @@ struct $name_fit {
     km_real *points; // in SoA groups: value f of point i of one lies at [f * SOA_POINTS + i]
     double *weights; // or NULL
     host_slot slots[$upper_KS];
+    km_total_units units[PITCH]; // of the totals' columns
     int started, partials_count; // buffers of partial sums: pieces of a pass that are worked on together
     int64_t sums_count;
     double *partials;   // partials_count x sums_count
@@ -175,10 +178,12 @@ static int host_reserve($name_fit *fit) {
         slot->labels_bytes = k <= 256 ? 1 : k <= 65536 ? 2 : 4;
         slot->centroids = (double *)host_alloc(k * D, sizeof *slot->centroids);
         slot->totals = (double *)host_alloc(k * PITCH, sizeof *slot->totals);
+        slot->digits = (double *)host_alloc(KM_TOTAL_DIGITS * k * PITCH, sizeof *slot->digits);
         slot->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *slot->table);
         slot->labels = host_alloc(host_groups(fit->n) * SOA_POINTS, slot->labels_bytes);
         slot->may_stay_empty = (unsigned char *)host_alloc(k, 1);
-        failed |= !slot->centroids || !slot->totals || !slot->table || !slot->labels || !slot->may_stay_empty;
+        failed |= !slot->centroids || !slot->totals || !slot->digits || !slot->table || !slot->labels ||
+                  !slot->may_stay_empty;
         rows += k;
     }
     // As many buffers of partial sums as keep threads busy, in 256 MB.
@@ -192,6 +197,27 @@ static int host_reserve($name_fit *fit) {
     return failed ? host_no_memory(bytes + fit->partials_count * fit->sums_count * 8) : $upper_OK;
 }
 
+static int host_exponent(double value) {
+    int exponent = 0;
+    frexp(value, &exponent); // value < 2^exponent
+    return exponent;
+}
+
+// Of a feature's sums, weights and counts. While labels change, points join before others leave: two bits more.
+static void host_choose_units($name_fit *fit) {
+    const host_data *data = &fit->data;
+    for (int f = 0; f < PITCH; f++) {
+        int exponent = 2 + host_exponent(f <= D ? data->total_weight : (double)fit->n);
+        if (f < D) {
+            const double low = (data->low[f] - data->centre[f]) * data->factor,
+                         high = (data->high[f] - data->centre[f]) * data->factor;
+            exponent +=
+                host_exponent(fmax(fabs(low), fabs(high)) * (1 + 1.0 / 1048576)); // values are rounded
+        }
+        fit->units[f] = km_total_units_of(exponent);
+    }
+}
+
 static int host_fill($name_fit *fit, const km_real *points, const double *weights) {
     int failed;
     if (weights) {
@@ -202,6 +228,7 @@ static int host_fill($name_fit *fit, const km_real *points, const double *weight
     if ((failed = host_check_values(fit, points)) || (failed = host_statistics(fit, points)) ||
         (failed = host_reserve(fit)))
         return failed;
+    host_choose_units(fit);
     host_move(fit, points);
     return $upper_OK;
 }
@@ -238,6 +265,7 @@ void $name_destroy($name_fit **out) {
     for (int i = 0; i < $upper_KS; i++) {
         free(fit->slots[i].centroids);
         free(fit->slots[i].totals);
+        free(fit->slots[i].digits);
         free(fit->slots[i].table);
         free(fit->slots[i].labels);
         free(fit->slots[i].may_stay_empty);
@@ -502,15 +530,30 @@ static void host_pass_piece($name_fit *fit, int64_t piece, km_cpu_slot *list, do
     km_kernels.pass(&work);
 }
 
-// Adds the partial sums of a piece to the totals, and sets them to zero again.
+// Adds the partial sums of a piece to the totals' digits, and sets them to zero again.
 static void host_collect($name_fit *fit, const km_cpu_slot *list) {
     for (int q = 0; q < $upper_KS; q++) {
         host_slot *slot = &fit->slots[q];
         if (!km_slot_is_active(slot->state.phase)) continue;
         slot->changed += list->changed;
-        for (int64_t i = 0; i < slot->k * (int64_t)PITCH; i++) slot->totals[i] += list->sums[i];
+        const int64_t count = slot->k * (int64_t)PITCH;
+        double *high = slot->digits, *middle = high + count, *low = middle + count;
+        for (int64_t i = 0; i < count; i++)
+            km_total_add(high + i, middle + i, low + i, &fit->units[i % PITCH], list->sums[i]);
         memset(list->sums, 0, (size_t)(slot->k * (int64_t)PITCH) * sizeof *list->sums);
         list++;
+    }
+}
+
+// Makes the totals of their digits.
+static void host_read_totals(const $name_fit *fit, host_slot *slot) {
+    const int64_t count = slot->k * (int64_t)PITCH;
+    double *high = slot->digits, *middle = high + count, *low = middle + count;
+    for (int64_t i = 0; i < count; i++) {
+        // An empty cluster starts again from exact zeros: its count, an integer, says so.
+        if (high[i / PITCH * PITCH + D + 1] == 0) high[i] = middle[i] = low[i] = 0;
+        km_total_carry(high + i, middle + i, low + i, &fit->units[i % PITCH]);
+        slot->totals[i] = km_total_value(high[i], middle[i], low[i]);
     }
 }
 
@@ -520,7 +563,7 @@ static void host_pass($name_fit *fit) {
         host_slot *slot = &fit->slots[q];
         slot->changed = 0;
         if (km_slot_is_active(slot->state.phase) && slot->mode != KM_CPU_MOVE)
-            memset(slot->totals, 0, (size_t)(slot->k * (int64_t)PITCH) * sizeof *slot->totals);
+            memset(slot->digits, 0, (size_t)(KM_TOTAL_DIGITS * slot->k * PITCH) * sizeof *slot->digits);
     }
     for (int64_t base = 0; base < pieces; base += fit->partials_count) {
         const int64_t here = host_min(fit->partials_count, pieces - base);
@@ -535,9 +578,7 @@ static void host_pass($name_fit *fit) {
         host_slot *slot = &fit->slots[q];
         if (!km_slot_is_active(slot->state.phase)) continue;
         slot->mode = KM_CPU_MOVE;
-        for (int64_t j = 0; j < slot->k; j++) // an empty cluster starts again from exact zeros
-            if (slot->totals[j * PITCH + D + 1] == 0)
-                memset(slot->totals + j * PITCH, 0, PITCH * sizeof *slot->totals);
+        host_read_totals(fit, slot);
     }
 }
 

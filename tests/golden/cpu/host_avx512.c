@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 3..5, target: cpu:avx512}: The host part: what the header declares
 // "..." stands for what a template or an earlier part shows.
 
-// ... 48 definitions
+// ... 57 definitions
 
 static int host_check_machine(void) {
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq"))
@@ -10,4 +10,4 @@ static int host_check_machine(void) {
     return HOST_AVX512_OK;
 }
 
-// ... 55 definitions
+// ... 56 definitions
