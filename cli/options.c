@@ -329,7 +329,8 @@ static void criterion_word(char out[WORD_MAX], const char *word, size_t size) {
                  {"silhouette_score", "silhouette_euclidean"},
                  {"davies_bouldin_score", "davies_bouldin"}};
     snprintf(out, WORD_MAX, "%.*s", size < WORD_MAX ? (int)size : WORD_MAX - 1, word);
-    for (char *c = out; *c; c++) *c = *c == '-' ? '_' : *c;
+    for (char *c = out; *c; c++)
+        if (*c == '-') *c = '_';
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(out, names[i].other) == 0) snprintf(out, WORD_MAX, "%s", names[i].own);
 }

@@ -216,7 +216,7 @@ void km_csr_rows_free(km_csr_rows *rows) {
 
 static km_status rows_start(km_csr_rows *rows, int64_t count, km_error *err) {
     rows->count = count;
-    if (count >= rows->starts_room) {
+    if (!rows->starts || count >= rows->starts_room) {
         free(rows->starts);
         rows->starts_room = count + 1;
         rows->starts = malloc((size_t)rows->starts_room * sizeof *rows->starts);
@@ -232,7 +232,7 @@ static km_status rows_start(km_csr_rows *rows, int64_t count, km_error *err) {
 // Room for `more` entries behind those of the first `done` rows.
 static km_status rows_grow(km_csr_rows *rows, int64_t done, int64_t more, km_error *err) {
     int64_t needed = rows->starts[done] + more;
-    if (needed <= rows->room) return KM_OK;
+    if (rows->indices && rows->values && needed <= rows->room) return KM_OK;
     int64_t room = needed + needed / 2;
     uint32_t *indices = realloc(rows->indices, (size_t)room * sizeof *indices);
     if (indices) rows->indices = indices;
@@ -262,10 +262,11 @@ static km_status read_sparse(km_csr_rows *rows, const km_data *data, int64_t fir
     for (int64_t i = 0; i < rows->count; i++) {
         int64_t row = km_data_row_of(data, first + i), at = rows->starts[i];
         int64_t entries = csr->starts[row + 1] - csr->starts[row];
+        rows->starts[i + 1] = at + entries;
+        if (entries == 0) continue;
         KM_TRY(rows_grow(rows, i, entries, err));
         read_columns(rows->indices + at, csr, csr->starts[row], entries);
         read_values(rows->values + at, csr, csr->starts[row], entries);
-        rows->starts[i + 1] = at + entries;
     }
     return KM_OK;
 }

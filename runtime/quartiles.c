@@ -31,7 +31,7 @@ km_status km_quartile_ranges(double *ranges, const km_data *data, const int64_t 
     int64_t d = km_data_features(data), taken = km_min(count, km_max(VALUES_MAX / d, POINTS_MIN));
     int64_t bytes = (taken * d + taken) * (int64_t)sizeof(double);
     KM_TRY(km_host_check("the quartiles of features", bytes, err));
-    double *values = malloc((size_t)bytes + 1);
+    double *values = calloc((size_t)(taken * d + taken + 1), sizeof *values);
     if (!values) return km_fail_memory(err, "the quartiles of features", bytes);
     double *column = values + taken * d;
     km_status status = KM_OK;
