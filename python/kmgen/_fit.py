@@ -17,7 +17,7 @@ from ._arrays import Doubles, Points
 from ._errors import warn
 from ._results import Result
 
-_SCALES = {None: 0, "none": 0, "standard": 1, "minmax": 2}
+_SCALES = {None: 0, "none": 0, "standard": 1, "minmax": 2, "robust": 3}
 _INITS = {"k-means++": 0, "random": 1}
 _DTYPES = {"float32": 0, "float64": 1}
 _LABELS = {"best": 1, "all": 2}

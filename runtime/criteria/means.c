@@ -5,6 +5,8 @@
 #include "../../base/log.h"
 #include "../../base/size.h"
 #include "../memory.h"
+#include "../pages.h"
+#include "../threads.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -62,9 +64,12 @@ static int is_moved(const km_measuring *m, const km_cluster_means *means, int64_
            memcmp(means->means, model->centroids, (size_t)(model->k * m->engine->d) * sizeof(double)) != 0;
 }
 
+enum { LABELS_COMPARED = 4096 }; // at a time
+
 // What a model is looked at with again: labels by its centroids and by the means, and some rows of points.
 typedef struct relabelling {
     int32_t *labels, *nearest; // n each
+    uint8_t *differ;           // of LABELS_COMPARED points: some have two labels
     double *rows;              // rows_count x d
     int64_t *indices;          // rows_count
     int64_t rows_count;
@@ -73,7 +78,8 @@ typedef struct relabelling {
 } relabelling;
 
 static void relabelling_free(relabelling *r) {
-    free(r->labels);
+    km_pages_free(r->labels);
+    free(r->differ);
     free(r->rows);
     free(r->indices);
     free(r->numbers);
@@ -84,14 +90,16 @@ static km_status relabelling_alloc(relabelling *r, const km_measuring *m, km_err
     enum { ROWS_MAX = 1 << 14, NUMBERS_MAX = 1 << 20 };
     int64_t n = m->engine->n, d = m->engine->d, k = m->spec->clusters[m->spec->clusters_count - 1];
     r->rows_count = km_max(1, km_min(ROWS_MAX, NUMBERS_MAX / d));
-    int64_t bytes = 2 * n * (int64_t)sizeof(int32_t) + (r->rows_count + k) * (d + 5) * 8;
+    int64_t compared = n / LABELS_COMPARED + 1;
+    int64_t bytes = 2 * n * (int64_t)sizeof(int32_t) + compared + (r->rows_count + k) * (d + 5) * 8;
     KM_TRY(km_host_check("the labels of the clusters' means", bytes, err));
-    r->labels = malloc((size_t)(2 * n) * sizeof *r->labels);
+    r->labels = km_pages_alloc(2 * n * (int64_t)sizeof *r->labels);
+    r->differ = malloc((size_t)compared);
     r->rows = malloc((size_t)(r->rows_count * d) * sizeof *r->rows);
     r->indices = malloc((size_t)r->rows_count * sizeof *r->indices);
     r->numbers = malloc((size_t)(k * (d + 4)) * sizeof *r->numbers);
     r->counts = malloc((size_t)k * sizeof *r->counts);
-    if (!r->labels || !r->rows || !r->indices || !r->numbers || !r->counts)
+    if (!r->labels || !r->differ || !r->rows || !r->indices || !r->numbers || !r->counts)
         return km_fail_memory(err, "the labels of the clusters' means", bytes);
     r->nearest = r->labels + n;
     return KM_OK;
@@ -118,11 +126,26 @@ static km_status use_rows(relabelling *r, const km_measuring *m, int64_t count, 
     return KM_OK;
 }
 
+// Few points have two labels: threads find where they are.
+static void find_differences(const relabelling *r, int64_t n, int64_t threads) {
+    (void)threads;
+#pragma omp parallel for schedule(static) num_threads((int)threads) if (threads > 1 && n > 1 << 18)
+    for (int64_t first = 0; first < n; first += LABELS_COMPARED) {
+        size_t bytes = (size_t)km_min(LABELS_COMPARED, n - first) * sizeof *r->labels;
+        r->differ[first / LABELS_COMPARED] = memcmp(r->labels + first, r->nearest + first, bytes) != 0;
+    }
+}
+
 // All points, or those whose label is not that of the nearest mean.
 static km_status for_rows(relabelling *r, const km_measuring *m, int all, row_user *use, void *user,
                           km_error *err) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < m->engine->n; i++) {
+    int64_t count = 0, n = m->engine->n;
+    if (!all) find_differences(r, n, km_threads(m->params->threads, omp_get_num_procs(), NULL));
+    for (int64_t i = 0; i < n; i++) {
+        if (!all && !r->differ[i / LABELS_COMPARED]) {
+            i += LABELS_COMPARED - 1;
+            continue;
+        }
         if (!all && r->labels[i] == r->nearest[i]) continue;
         r->indices[count++] = i;
         if (count < r->rows_count) continue;
