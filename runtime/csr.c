@@ -233,7 +233,7 @@ static km_status rows_start(km_csr_rows *rows, int64_t count, km_error *err) {
 static km_status rows_grow(km_csr_rows *rows, int64_t done, int64_t more, km_error *err) {
     int64_t needed = rows->starts[done] + more;
     if (rows->indices && rows->values && needed <= rows->room) return KM_OK;
-    int64_t room = needed + needed / 2;
+    int64_t room = needed + needed / 2 + 16;
     uint32_t *indices = realloc(rows->indices, (size_t)room * sizeof *indices);
     if (indices) rows->indices = indices;
     double *values = realloc(rows->values, (size_t)room * sizeof *values);
