@@ -275,7 +275,7 @@ static void put_columns(km_sparse_points *points, int64_t at, const uint32_t *co
     else if (points->index_bytes == 2)
         for (int64_t e = 0; e < count; e++) ((uint16_t *)points->indices)[at + e] = (uint16_t)columns[e];
     else
-        memcpy((uint32_t *)points->indices + at, columns, (size_t)count * sizeof *columns);
+        for (int64_t e = 0; e < count; e++) ((uint32_t *)points->indices)[at + e] = columns[e];
 }
 
 // Stores the values of `count` entries, and returns the sum of their squares.
