@@ -98,41 +98,8 @@ static km_status describe(km_columns *columns, const km_parse *p, const km_scan 
     return KM_OK;
 }
 
-static km_status scan_block(km_scan *all, const km_parse *p, const unsigned char *begin,
-                            const unsigned char *end, int64_t *line) {
-    km_cells cells = {.at = begin, .end = end, .delimiter = (unsigned char)p->delimiter, .line = *line};
-    km_status status = KM_OK;
-    for (;;) {
-        km_record_state state = km_cells_next(&cells);
-        if (state == KM_RECORD_END) break;
-        if (state != KM_RECORD_READ) KM_TRY_GOTO(km_parse_refuse(p, state, &cells, p->err));
-        if (cells.count != p->columns_count)
-            KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA,
-                                "%s: row %" PRId64 " has %" PRId64 " cells, but row %" PRId64 " has %" PRId64
-                                "; every row needs the same",
-                                p->file, cells.first_line, cells.count, p->first_line, p->columns_count));
-        KM_TRY_GOTO(km_scan_add(all, &cells, &p->spelling, p->err));
-    }
-    *line = cells.line;
-done:
-    km_cells_free(&cells);
-    return status;
-}
-
-static km_status scan_text(km_scan *all, km_parse *p) {
-    km_batch batch;
-    int64_t line = p->body_line, skipped = p->body_offset;
-    for (;;) {
-        KM_TRY(km_blocks_next(&batch, &p->blocks, p->err));
-        if (!batch.count) return KM_OK;
-        const unsigned char *body = p->blocks.buffer + skipped;
-        for (int64_t i = 0; i < batch.count; i++) {
-            if (batch.starts[i + 1] <= body) continue;
-            KM_TRY(scan_block(all, p, batch.starts[i] < body ? body : batch.starts[i], batch.starts[i + 1],
-                              &line));
-        }
-        skipped = 0;
-    }
+static km_status scan_record(void *user, const km_cells *cells, const km_spelling *spelling, km_error *err) {
+    return km_scan_add(user, cells, spelling, err);
 }
 
 static km_status look_at_text(km_columns **out, km_input *input, const km_data_params *params, char delimiter,
@@ -149,7 +116,7 @@ static km_status look_at_text(km_columns **out, km_input *input, const km_data_p
     KM_TRY_GOTO(km_parse_open(&p, input, &plain, delimiter, err));
     KM_TRY_GOTO(km_parse_choose(&p)); // finds the header
     KM_TRY_GOTO(km_scan_init(&all, p.columns_count, err));
-    KM_TRY_GOTO(scan_text(&all, &p));
+    KM_TRY_GOTO(km_parse_each(&p, scan_record, &all));
     KM_TRY_GOTO(create(out, input->name, p.columns_count, err));
     KM_TRY_GOTO(describe(*out, &p, &all));
 done:

@@ -156,18 +156,23 @@ static km_status add_blank_rows(block *b, const km_parse *p, const km_cells *cel
     return KM_OK;
 }
 
+static km_status check_record(const km_parse *p, km_record_state record, const km_cells *cells,
+                              km_error *err) {
+    if (record != KM_RECORD_READ) return km_parse_refuse(p, record, cells, err);
+    if (cells->count == p->columns_count) return KM_OK;
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: row %" PRId64 " has %" PRId64 " cells, but row %" PRId64 " has %" PRId64
+                   "; every row needs the same",
+                   p->file, cells->first_line, cells->count, p->first_line, p->columns_count);
+}
+
 static km_status read_rows(block *b, const km_parse *p, km_cells *cells, km_error *err) {
     for (;;) {
         km_record_state record = km_cells_next(cells);
         if (record == KM_RECORD_END) cells->first_line = cells->line;
         if (cells->blank && p->columns_count == 1 && p->slots_count) KM_TRY(add_blank_rows(b, p, cells, err));
         if (record == KM_RECORD_END) return KM_OK;
-        if (record != KM_RECORD_READ) return km_parse_refuse(p, record, cells, err);
-        if (cells->count != p->columns_count)
-            return km_fail(err, KM_ERROR_DATA,
-                           "%s: row %" PRId64 " has %" PRId64 " cells, but row %" PRId64 " has %" PRId64
-                           "; every row needs the same",
-                           p->file, cells->first_line, cells->count, p->first_line, p->columns_count);
+        KM_TRY(check_record(p, record, cells, err));
         KM_TRY(reserve_row(b, p, err));
         KM_TRY(store_row(b, p, cells, err));
         KM_TRY(note_line(b, cells->first_line - b->first_line, err));
@@ -347,4 +352,38 @@ km_status km_parse_rows(km_parse *p) {
     p->table->rows -= p->trailing_blank;
     if (p->trailing_blank) p->slots[0].missing -= p->trailing_blank;
     return KM_OK;
+}
+
+// Record by record -------------------------------------------------------------------------------------------
+
+static km_status use_block(const km_parse *p, const unsigned char *begin, const unsigned char *end,
+                           int64_t *line, km_record_user *use, void *user) {
+    km_cells cells = {.at = begin, .end = end, .delimiter = (unsigned char)p->delimiter, .line = *line};
+    km_status status = KM_OK;
+    for (;;) {
+        km_record_state record = km_cells_next(&cells);
+        if (record == KM_RECORD_END) break;
+        KM_TRY_GOTO(check_record(p, record, &cells, p->err));
+        KM_TRY_GOTO(use(user, &cells, &p->spelling, p->err));
+    }
+    *line = cells.line;
+done:
+    km_cells_free(&cells);
+    return status;
+}
+
+km_status km_parse_each(km_parse *p, km_record_user *use, void *user) {
+    km_batch batch;
+    int64_t line = p->body_line, skipped = p->body_offset;
+    for (;;) {
+        KM_TRY(km_blocks_next(&batch, &p->blocks, p->err));
+        if (!batch.count) return KM_OK;
+        const unsigned char *body = p->blocks.buffer + skipped;
+        for (int64_t i = 0; i < batch.count; i++) {
+            if (batch.starts[i + 1] <= body) continue;
+            KM_TRY(use_block(p, batch.starts[i] < body ? body : batch.starts[i], batch.starts[i + 1], &line,
+                             use, user));
+        }
+        skipped = 0;
+    }
 }

@@ -65,6 +65,14 @@ km_status km_text_column_read(km_text_column *out, km_input *input, const km_dat
 void km_text_column_free(km_text_column *column);
 // Refuses a record that km_cells_next did not read.
 km_status km_parse_refuse(const km_parse *p, km_record_state record, const km_cells *cells, km_error *err);
+
+// What is done with a record of the body.
+typedef km_status km_record_user(void *user, const km_cells *cells, const km_spelling *spelling,
+                                 km_error *err);
+
+// Gives all records of the body to `use` in their order, on the calling thread, once km_parse_choose has found where it
+// begins. What is no record, or has another number of cells than the first row, is refused.
+km_status km_parse_each(km_parse *p, km_record_user *use, void *user);
 // Refuses the cell of a slot.
 km_status km_parse_bad_cell(const km_parse *p, int64_t slot, const km_cells *cells, km_error *err);
 

@@ -28,55 +28,25 @@ static km_status reserve(km_text_column *out, km_error *err) {
     return KM_OK;
 }
 
-static km_status take(km_text_column *out, const km_cell *cell, const km_spelling *spelling,
-                      int64_t different, km_error *err) {
+typedef struct taker {
+    km_text_column *out;
+    int64_t column, different;
+} taker;
+
+static km_status take(void *user, const km_cells *cells, const km_spelling *spelling, km_error *err) {
+    const taker *t = user;
+    km_text_column *out = t->out;
+    const km_cell *cell = &cells->cells[t->column];
     double value = NAN;
     KM_TRY(reserve(out, err));
     km_cell_sort sort = km_cell_number(&value, cell, spelling);
     int64_t word = -1;
-    if (sort != KM_CELL_MISSING) word = km_dict_add(&out->texts, cell->text, cell->size, different);
+    if (sort != KM_CELL_MISSING) word = km_dict_add(&out->texts, cell->text, cell->size, t->different);
     if (word == -2) return km_fail_memory(err, "the texts of a column", cell->size);
     out->numbers[out->rows] = sort == KM_CELL_VALUE ? value : NAN;
     out->words[out->rows++] = word < 0 && sort != KM_CELL_MISSING ? -2 : (int32_t)word;
     out->words_count += sort == KM_CELL_WRONG;
     return KM_OK;
-}
-
-static km_status take_block(km_text_column *out, const km_parse *p, int64_t column, int64_t different,
-                            const unsigned char *begin, const unsigned char *end, int64_t *line) {
-    km_cells cells = {.at = begin, .end = end, .delimiter = (unsigned char)p->delimiter, .line = *line};
-    km_status status = KM_OK;
-    for (;;) {
-        km_record_state state = km_cells_next(&cells);
-        if (state == KM_RECORD_END) break;
-        if (state != KM_RECORD_READ) KM_TRY_GOTO(km_parse_refuse(p, state, &cells, p->err));
-        if (cells.count != p->columns_count)
-            KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA,
-                                "%s: row %" PRId64 " has %" PRId64 " cells, but row %" PRId64 " has %" PRId64
-                                "; every row needs the same",
-                                p->file, cells.first_line, cells.count, p->first_line, p->columns_count));
-        KM_TRY_GOTO(take(out, &cells.cells[column], &p->spelling, different, p->err));
-    }
-    *line = cells.line;
-done:
-    km_cells_free(&cells);
-    return status;
-}
-
-static km_status take_all(km_text_column *out, km_parse *p, int64_t column, int64_t different) {
-    km_batch batch;
-    int64_t line = p->body_line, skipped = p->body_offset;
-    for (;;) {
-        KM_TRY(km_blocks_next(&batch, &p->blocks, p->err));
-        if (!batch.count) return KM_OK;
-        const unsigned char *body = p->blocks.buffer + skipped;
-        for (int64_t i = 0; i < batch.count; i++) {
-            if (batch.starts[i + 1] <= body) continue;
-            KM_TRY(take_block(out, p, column, different, batch.starts[i] < body ? body : batch.starts[i],
-                              batch.starts[i + 1], &line));
-        }
-        skipped = 0;
-    }
 }
 
 km_status km_text_column_read(km_text_column *out, km_input *input, const km_data_params *params,
@@ -101,7 +71,7 @@ km_status km_text_column_read(km_text_column *out, km_input *input, const km_dat
             km_fail(err, KM_ERROR_USAGE, "%s is one column, and %s are %" PRId64, option, column, count));
     const char *name = km_parse_name(&p, picks[0]);
     if (name && !(out->name = strdup(name))) KM_TRY_GOTO(km_fail_memory(err, "column names", 64));
-    KM_TRY_GOTO(take_all(out, &p, picks[0], different));
+    KM_TRY_GOTO(km_parse_each(&p, take, &(taker){out, picks[0], different}));
 done:
     if (status != KM_OK) km_text_column_free(out);
     free(picks);
