@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Restarts whose inertia is this close (relative) to the best count as the same: they stop when they move
-// little, so most of them are not at the optimum to the last digit.
-#define AGREE_RELATIVE 1e-3
 enum { TYPICAL_ROWS = 128 };
 #define DRAW_PERMUTATION 0x5065726d75746564ull
 
@@ -234,11 +231,6 @@ static km_status block_init(cpu_subset_block *b, const km_subsets_job *job, cons
     return KM_OK;
 }
 
-km_status km_cpu_subset_stopped(const km_subsets_job *job, km_error *err) {
-    if (!job->stopped || !job->stopped(job->stopped_user)) return KM_OK;
-    return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted");
-}
-
 // First centroids --------------------------------------------------------------------------------------------
 
 // The picked points of a run are its first centroids. `row` has a value for each of the table's columns.
@@ -408,7 +400,7 @@ static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err
                 (t->columns ? task_columns : task_gathered)(t, b, first,
                                                             km_min(SUBSET_TILE_POINTS, n - first));
         }
-        KM_TRY(km_cpu_subset_stopped(b->job, err));
+        KM_TRY(km_subsets_ask_stopped(b->job, err));
     }
     *running = 0;
     for (int64_t i = 0; i < b->count; i++) {
@@ -424,7 +416,7 @@ static km_status task_take_best(cpu_subset_task *t, const km_subsets_job *job, k
     for (int64_t q = 0; q < ks; q++) {
         const km_restart *winner = km_contest_winner(&t->contests[q]);
         KM_TRY(km_number_clusters(winner->centroids, t->fits[q].k, t->subset->size, err));
-        double limit = t->contests[q].limit + AGREE_RELATIVE * fmax(t->contests[q].limit, 0);
+        double limit = t->contests[q].limit + KM_SUBSETS_AGREE_RELATIVE * fmax(t->contests[q].limit, 0);
         km_subset_fit *fit = &t->fits[q];
         fit->restart = winner->index;
         fit->n_iter = winner->iterations;
@@ -454,7 +446,7 @@ km_status km_cpu_subsets_run(const km_subsets_job *job, const km_subset *subsets
     if (status == KM_OK) status = tasks_init(&b, err);
     for (int64_t i = 0; i < count && status == KM_OK; i++) {
         status = task_seed(&b.tasks[i], &b, err);
-        if (status == KM_OK) status = km_cpu_subset_stopped(job, err);
+        if (status == KM_OK) status = km_subsets_ask_stopped(job, err);
     }
     while (status == KM_OK && running) status = block_pass(&b, &running, err);
     for (int64_t i = 0; i < count && status == KM_OK; i++) status = task_take_best(&b.tasks[i], job, err);

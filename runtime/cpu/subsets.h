@@ -50,7 +50,6 @@ void km_cpu_subset_add(double *totals, double *sums, int64_t k, const cpu_engine
 static inline int64_t cpu_subset_label_bytes(const cpu_engine *table) {
     return km_round_up(table->base.n, table->soa_points);
 }
-km_status km_cpu_subset_stopped(const km_subsets_job *job, km_error *err);
 // Memory of the labels of all runs of a subset.
 km_status km_cpu_subset_labels(cpu_subset_task *t, const cpu_subset_block *b, km_error *err);
 // One read of the table for the best runs of all subsets. has_runs: the slots have their last labels and sums.

@@ -314,7 +314,7 @@ km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error
             else
                 gathered_tile(&all[i], b, &b->tasks[i], labels, first, points, 1);
         }
-        KM_TRY_GOTO(km_cpu_subset_stopped(b->job, err));
+        KM_TRY_GOTO(km_subsets_ask_stopped(b->job, err));
     }
     for (int64_t i = 0; i < b->count; i++) finisher_take(&all[i], b, &b->tasks[i]);
 done:

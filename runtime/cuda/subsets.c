@@ -13,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// As runtime/cpu/subsets.c: restarts whose inertia is this close (relative) to the best count as the same.
-#define AGREE_RELATIVE 1e-3
-
 // The subsets of one size in a call; run i * restarts + r is restart r of subset i.
 typedef struct group {
     km_cuda_subsets *s;
@@ -81,11 +78,6 @@ static km_status group_init(group *g, const km_subset *subsets, int64_t count, k
     return KM_OK;
 }
 
-static km_status ask_stopped(const km_subsets_job *job, km_error *err) {
-    if (!job->stopped || !job->stopped(job->stopped_user)) return KM_OK;
-    return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted");
-}
-
 // First centroids ----------------------------------------------------------------------------------------------
 
 // Random points depend on the restart alone, so subsets with the same restarts have the same ones.
@@ -110,7 +102,7 @@ static km_status pick_plusplus(group *g, km_error *err) {
         KM_TRY(km_subsets_view(&view, g->s, job, g->subsets[i], err));
         KM_TRY(km_cuda_seed(view, g->picks + i * job->restarts * g->k_max, g->subsets[i]->first_restart,
                             job->restarts, g->k_max, job->seed, NULL, NULL, err));
-        KM_TRY(ask_stopped(job, err));
+        KM_TRY(km_subsets_ask_stopped(job, err));
     }
     return KM_OK;
 }
@@ -307,7 +299,7 @@ static km_status relocate_all(group *g, km_error *err) {
     for (int64_t i = 0; i < g->active_count; i++) {
         if (g->states[g->active[i]].phase != KM_SLOT_EMPTY) continue;
         KM_TRY_GOTO(relocate(g, g->active[i], row, err));
-        KM_TRY_GOTO(ask_stopped(g->job, err));
+        KM_TRY_GOTO(km_subsets_ask_stopped(g->job, err));
     }
     KM_TRY_GOTO(km_cuda_put(table, s->numbers.address, g->numbers, table_bytes(g, k), err));
     KM_TRY_GOTO(km_cuda_put(table, s->given_up.address, g->given_up, k * g->stride, err));
@@ -330,7 +322,7 @@ static km_status look(group *g, km_error *err) {
     for (int64_t i = 0; i < g->active_count; i++)
         if (km_slot_is_active(g->states[g->active[i]].phase)) g->active[kept++] = g->active[i];
     g->active_count = kept;
-    return ask_stopped(g->job, err);
+    return km_subsets_ask_stopped(g->job, err);
 }
 
 // The best restarts --------------------------------------------------------------------------------------------
@@ -356,7 +348,7 @@ static km_status take_best(group *g, int64_t i, double *row, double *best, km_er
     }
     const km_restart *winner = km_contest_winner(&contest);
     KM_TRY_GOTO(km_number_clusters(winner->centroids, k, size, err));
-    double limit = contest.limit + AGREE_RELATIVE * fmax(contest.limit, 0);
+    double limit = contest.limit + KM_SUBSETS_AGREE_RELATIVE * fmax(contest.limit, 0);
     fit->restart = winner->index;
     fit->n_iter = winner->iterations;
     fit->converged = winner->converged;

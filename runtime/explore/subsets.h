@@ -6,6 +6,10 @@
 #define KM_RUNTIME_EXPLORE_SUBSETS_H
 #include "../backend.h"
 
+// Restarts whose inertia is this close (relative) to the best count as the same: they stop when they move little, so
+// most of them are not at the optimum to the last digit.
+#define KM_SUBSETS_AGREE_RELATIVE 1e-3
+
 // A subset of the table's columns, and the number of its first restart: subsets that are drawn several times
 // have restarts of their own.
 typedef struct km_subset {
@@ -59,6 +63,9 @@ typedef struct km_subsets_job {
     int (*stopped)(void *user);
     void *stopped_user;
 } km_subsets_job;
+
+// KM_ERROR_INTERRUPTED where `stopped` says so.
+km_status km_subsets_ask_stopped(const km_subsets_job *job, km_error *err);
 
 // Sums of the squares of a loaded table's columns (d), for km_subsets_job.
 void km_cpu_subsets_squares(double *squares, const km_engine *table);
