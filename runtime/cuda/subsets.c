@@ -54,7 +54,9 @@ static km_status group_init(group *g, const km_subset *subsets, int64_t count, k
                             km_error *err) {
     const km_subsets_job *job = g->job;
     int64_t ks = job->clusters_count;
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
     g->subsets = calloc((size_t)count, sizeof *g->subsets);
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
     g->fits = calloc((size_t)(count * ks), sizeof *g->fits);
     if (!g->subsets || !g->fits) return km_fail_memory(err, "the subsets", count * 8);
     for (int64_t i = 0; i < count; i++) {
@@ -373,6 +375,7 @@ static km_status take_all_best(group *g, km_error *err) {
 }
 
 static km_status finish(group *g, km_error *err) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
     km_subset_fit **fits = malloc((size_t)g->count * sizeof *fits);
     if (!fits) return km_fail_memory(err, "the subsets", g->count * 8);
     for (int64_t i = 0; i < g->count; i++) fits[i] = g->fits[i * g->job->clusters_count + g->q];

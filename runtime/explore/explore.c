@@ -361,9 +361,11 @@ static int by_columns(const void *a, const void *b) {
 // A subset that was drawn before has restarts of its own.
 static km_status number_restarts(explore *x) {
     int64_t count = x->out->result.wanted;
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
     km_subset **sorted = malloc((size_t)count * sizeof *sorted);
     if (!sorted) return km_fail_memory(x->err, "the subsets", count * 8);
     for (int64_t i = 0; i < count; i++) sorted[i] = &x->subsets[i];
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
     qsort(sorted, (size_t)count, sizeof *sorted, by_columns);
     for (int64_t i = 1; i < count; i++)
         if (same_columns(sorted[i - 1], sorted[i]))
