@@ -427,7 +427,7 @@ class KMeansSweep(Clusterer):
         Iterations of a restart at most.
     algorithm : {"auto", "lloyd", "tiles", "hamerly", "elkan"}
         Which distances are skipped, on the CPU.
-    scale : {None, "standard", "minmax"}
+    scale : {None, "standard", "minmax", "robust"}
         Scaling of the features before clustering; centroids come back in the points' units.
     refine : "auto", None or int
         Each K is also started from the models of its neighbours in the list: up to a share of the work, not at all, or
