@@ -124,19 +124,15 @@ print((memory("VmHWM") - before) / points.nbytes, planned / points.nbytes)
     assert more < planned + 0.15, out
 
 
-def test_import_is_quick():
-    """15 ms of processor time beyond NumPy, which takes 90 on the same quiet processor."""
+def test_import_brings_only_numpy():
+    """What is large and may be there is imported when it is used (bench/python_import.py has the time)."""
     code = """
-import time
-a = time.process_time()
-import numpy
-b = time.process_time()
-import kmgen
-print((time.process_time() - b) * min(1, 0.09 / (b - a)))
+import sys, kmgen
+large = ("sklearn", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "tqdm", "asyncio", "unittest")
+print([name for name in large if name in sys.modules])
 """
-    run = [sys.executable, "-c", code]
-    took = [float(subprocess.run(run, check=True, capture_output=True, text=True).stdout) for _ in range(4)]
-    assert min(took) < 0.015, took
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done
 
 
 def test_only_numpy_is_needed(points):
