@@ -29,3 +29,7 @@ int64_t km_threads(int64_t wanted, int64_t all, const km_log *log) {
                     (long long)wanted);
     return 1;
 }
+
+int64_t km_host_threads(int64_t wanted) {
+    return km_threads(wanted, omp_get_num_procs(), NULL);
+}

@@ -23,5 +23,7 @@ static inline int omp_get_num_procs(void) {
 // How many threads run where `wanted` are wanted, or by default `all`. Without OpenMP that is one, and `log` says so
 // where more were wanted.
 int64_t km_threads(int64_t wanted, int64_t all, const km_log *log);
+// The same of the host's processors, all of them by default, without a word to a log.
+int64_t km_host_threads(int64_t wanted);
 
 #endif

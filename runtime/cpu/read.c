@@ -28,7 +28,7 @@ km_status km_cpu_read(km_device *device, double *ms, int64_t bytes, int64_t thre
     (void)device;
     if (!words) return km_fail_memory(err, "what is read", bytes);
     memset(words, 1, (size_t)count * sizeof *words);
-    threads = km_threads(threads, omp_get_num_procs(), NULL);
+    threads = km_host_threads(threads);
     *ms = INFINITY;
     for (int i = 0; i < times; i++) {
         double began = km_now_ms();

@@ -157,7 +157,7 @@ static km_status fit_reference(gap *g, int64_t set, km_error *err) {
                                .total_square = params.total_square,
                                .weights = km_data_weights(drawn),
                                .seed = m->params->seed,
-                               .threads = km_threads(m->params->threads, omp_get_num_procs(), NULL),
+                               .threads = km_host_threads(m->params->threads),
                                .begin_ms = m->begin_ms};
     KM_TRY_GOTO(km_sweep_run(*m->own, g->best, &passes, &refine.sweep_work, &g->seeds, &params, err));
     if (refine.passes_max != 0) KM_TRY_GOTO(km_refine(*m->own, g->best, &passes, &refine, err));

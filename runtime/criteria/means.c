@@ -140,7 +140,7 @@ static void find_differences(const relabelling *r, int64_t n, int64_t threads) {
 static km_status for_rows(relabelling *r, const km_measuring *m, int all, row_user *use, void *user,
                           km_error *err) {
     int64_t count = 0, n = m->engine->n;
-    if (!all) find_differences(r, n, km_threads(m->params->threads, omp_get_num_procs(), NULL));
+    if (!all) find_differences(r, n, km_host_threads(m->params->threads));
     for (int64_t i = 0; i < n; i++) {
         if (!all && !r->differ[i / LABELS_COMPARED]) {
             i += LABELS_COMPARED - 1;

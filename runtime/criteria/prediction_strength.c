@@ -155,7 +155,7 @@ km_status km_measure_prediction_strength(const km_measuring *m, km_criterion own
     strength s = {.m = m, .d = m->engine->d, .ks = m->spec->clusters_count};
     s.points = km_min(m->engine->n, 2 * HALF_POINTS);
     s.half = s.points / 2;
-    s.threads = km_threads(m->params->threads, omp_get_num_procs(), NULL);
+    s.threads = km_host_threads(m->params->threads);
     km_status status;
     if (s.half < m->spec->clusters[0]) return KM_OK; // no K that both halves can have
     KM_TRY_GOTO(strength_alloc(&s, m->spec->clusters[s.ks - 1], err));

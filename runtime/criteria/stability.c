@@ -78,7 +78,7 @@ static void agreement(double *mean, double *error, stability *s, int64_t q, int6
 km_status km_measure_stability(const km_measuring *m, km_criterion own, km_error *err) {
     int64_t ks = m->spec->clusters_count, row = 0;
     stability s = {.m = m, .d = m->engine->d, .points = km_min(m->engine->n, KM_STABILITY_POINTS)};
-    s.threads = km_threads(m->params->threads, omp_get_num_procs(), NULL);
+    s.threads = km_host_threads(m->params->threads);
     for (int64_t q = 0; q < ks; q++) s.sum += m->spec->clusters[q];
     km_status status;
     if (!m->restart_centroids)

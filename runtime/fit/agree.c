@@ -93,7 +93,7 @@ static int same_centroids(const double *a, const double *b, int64_t k, int64_t d
 static int same_labels(sample *s, int64_t q, const double *centroids, int *is_labelled) {
     km_fit_job *f = s->f;
     int64_t k = f->spec.clusters[q], d = f->engine->d;
-    int64_t threads = km_threads(f->params->threads, omp_get_num_procs(), NULL);
+    int64_t threads = km_host_threads(f->params->threads);
     if (k > CLUSTERS_MAX || NUMBERS_MAX / d < POINTS_MIN / 8) return 0; // too few points to tell
     if (!s->count) sample_fetch(s);
     if (s->status != KM_OK) return 0;

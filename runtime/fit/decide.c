@@ -44,7 +44,7 @@ static km_status score_input_of(km_fit_job *f, km_score_input *input, const km_m
 static km_status valleys_of_models(km_fit_job *f, const km_valley_sample *sample, km_model *models,
                                    double *const *out) {
     int64_t ks = f->spec.clusters_count, sum = 0;
-    int64_t threads = km_threads(f->params->threads, omp_get_num_procs(), NULL);
+    int64_t threads = km_host_threads(f->params->threads);
     for (int64_t q = 0; q < ks; q++) sum += models[q].k;
     int team = (int)km_valley_threads(sample, sum, threads);
     km_status status = KM_OK;

@@ -71,7 +71,7 @@ km_refine_params km_fit_refine_params(const km_fit_job *f) {
                               .total_square = f->stats.total_square,
                               .weights = km_data_weights(f->data),
                               .seed = p->seed,
-                              .threads = km_threads(p->threads, omp_get_num_procs(), NULL),
+                              .threads = km_host_threads(p->threads),
                               .log = p->log,
                               .progress = p->progress,
                               .progress_user = p->progress_user,

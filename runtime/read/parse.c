@@ -337,7 +337,7 @@ static km_status parse_batches(km_parse *p, block *blocks, int threads) {
 km_status km_parse_rows(km_parse *p) {
     block *blocks = calloc(KM_BATCH_MAX, sizeof *blocks);
     if (!blocks) return km_fail_memory(p->err, "reading text", KM_BATCH_MAX * (int64_t)sizeof *blocks);
-    int threads = (int)km_min(km_threads(p->params->threads, omp_get_num_procs(), NULL), KM_BATCH_MAX);
+    int threads = (int)km_min(km_host_threads(p->params->threads), KM_BATCH_MAX);
     for (int64_t s = 0; s < p->slots_count; s++) p->slots[s].last = NAN;
     km_status status = parse_batches(p, blocks, threads);
     for (int64_t i = 0; i < KM_BATCH_MAX; i++) {

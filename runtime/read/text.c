@@ -528,7 +528,7 @@ km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *para
                         km_error *err) {
     *p = (km_parse){.file = input->name, .params = params, .err = err, .begin_ms = km_now_ms()};
     km_batch batch;
-    int64_t threads = km_threads(params->threads, omp_get_num_procs(), NULL);
+    int64_t threads = km_host_threads(params->threads);
     KM_TRY(km_spelling_init(&p->spelling, params->na_values, params->decimal, err));
     KM_TRY(km_blocks_open(&p->blocks, input, 2 * threads, err));
     KM_TRY(km_blocks_fill(&p->blocks, HEAD_BYTES, err));

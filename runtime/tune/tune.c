@@ -170,9 +170,7 @@ static km_status describe_device(tuning *t, int device) {
     km_device_close(&opened);
     if (!result->spec.target.arch || result->spec.target.kind == KM_TARGET_AUTO)
         result->spec.target = result->facts.target;
-    result->threads = result->facts.target.kind == KM_TARGET_CPU
-                          ? km_threads(t->params->threads, omp_get_num_procs(), NULL)
-                          : 0;
+    result->threads = result->facts.target.kind == KM_TARGET_CPU ? km_host_threads(t->params->threads) : 0;
     if (result->threads) result->facts.units = result->threads;
     if (result->facts.target.kind == KM_TARGET_CUDA) result->driver = driver_major();
     return KM_OK;

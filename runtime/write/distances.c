@@ -112,7 +112,7 @@ static km_status run_pieces(const job *j, int64_t first, int64_t count, int64_t 
     int64_t piece = km_min(PIECE_ROWS_MAX, is_sparse || d <= PIECE_VALUES ? PIECE_VALUES / km_min(d, 64) : 1);
     if (!is_sparse) piece = km_min(piece, d < PIECE_VALUES ? PIECE_VALUES / d : 1);
     int64_t pieces = (count + piece - 1) / piece;
-    int team = (int)km_min(km_threads(threads, omp_get_num_procs(), NULL), pieces > 0 ? pieces : 1);
+    int team = (int)km_min(km_host_threads(threads), pieces > 0 ? pieces : 1);
     km_status status = KM_OK;
     (void)team;
 #pragma omp parallel num_threads(team) if (team > 1)

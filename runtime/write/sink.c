@@ -216,7 +216,7 @@ km_status km_sink_rows(km_sink *sink, int64_t count) {
     int64_t sample = count < 64 ? count : 64;
     int64_t row_room = sample ? piece_room(sink, 0, sample) / sample + 1 : 1;
     int64_t piece = row_room < PIECE_BYTES ? PIECE_BYTES / row_room : 1, pieces = (count + piece - 1) / piece;
-    int64_t threads = km_threads(sink->threads, omp_get_num_procs(), NULL);
+    int64_t threads = km_host_threads(sink->threads);
     int team = (int)km_min(threads, pieces), failed = 0;
     (void)team;
 #pragma omp parallel num_threads(team) if (team > 1)
