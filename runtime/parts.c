@@ -5,19 +5,10 @@
 #include "../base/log.h"
 
 int km_built_with(km_part part) {
-    switch (part) {
-    case KM_PART_CAIRO:
-        return KM_WITH_CAIRO;
-    case KM_PART_OPENMP:
-        return KM_WITH_OPENMP;
-    case KM_PART_ZLIB:
-        return KM_WITH_ZLIB;
-    case KM_PART_LIBARCHIVE:
-        return KM_WITH_LIBARCHIVE;
-    case KM_PART_HDF5:
-        return KM_WITH_HDF5;
-    }
-    return 0;
+#define WITH(part, name, purpose, remedy) [KM_PART_##part] = KM_WITH_##part,
+    static const int with[] = {KM_PARTS(WITH)};
+#undef WITH
+    return (size_t)part < sizeof with / sizeof *with && with[part];
 }
 
 int64_t km_threads(int64_t wanted, int64_t all, const km_log *log) {

@@ -534,9 +534,10 @@ km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *para
     KM_TRY(km_blocks_fill(&p->blocks, HEAD_BYTES, err));
     KM_TRY(km_text_check(p->blocks.buffer, km_min(p->blocks.size, HEAD_BYTES), input->name, err));
     p->mark_size = p->blocks.size >= 3 && memcmp(p->blocks.buffer, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    p->delimiter = delimiter ? delimiter
-                             : km_text_separator(p->blocks.buffer + p->mark_size,
-                                                 km_min(p->blocks.size, HEAD_BYTES) - p->mark_size);
+    if (!delimiter)
+        delimiter = km_text_separator(p->blocks.buffer + p->mark_size,
+                                      km_min(p->blocks.size, HEAD_BYTES) - p->mark_size);
+    p->delimiter = delimiter;
     KM_TRY(km_blocks_next(&batch, &p->blocks, err));
     p->blocks.taken = 0; // it comes again
     KM_TRY(scan_head(p, batch.starts[1]));
