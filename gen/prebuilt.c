@@ -160,6 +160,7 @@ static void set_joined(km_env *env, const char *name, const char *before, int co
 static void names_of_subsets(km_env *env) {
     static const char *const rest[] = {", 1, 0, 0", ", 1, 0", ", 1", ""};
     list_steps(env, "vectors_list", 0, 4, 1);
+    list_steps(env, "eighths", 0, 8, 8); // of the bits of an SoA group
     km_env_list(env, "vector_pairs");
     km_env_set(km_env_item(env, "vector_pairs", "0"), "next", "1");
     km_env_set(km_env_item(env, "vector_pairs", "2"), "next", "3");

@@ -85,7 +85,7 @@ static void *fresh(size_t size) {
 }
 
 void *km_pages_alloc(int64_t bytes) {
-    size_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : VECTOR;
+    size_t unit = bytes > HUGE_PAGE / 2 ? HUGE_PAGE : VECTOR;
     size_t size = ((size_t)(bytes > 0 ? bytes : 1) + unit - 1) / unit * unit;
     if (unit == VECTOR) return aligned_alloc(unit, size);
     pthread_mutex_lock(&lock);

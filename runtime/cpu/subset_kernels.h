@@ -12,6 +12,7 @@ enum {
     SUBSET_GROUP = 64,          // points of an SoA group
     SUBSET_ROW = 8,             // doubles of a row of sums: of each column, the points, then zeros
     SUBSET_CANDIDATES_MAX = 16, // of a pick
+    SUBSET_CELLS_MAX = 8        // whose points are counted by bits
 };
 
 // Columns of a tile of rows. Value i of column f is at columns[f][i / SUBSET_GROUP * step + i % SUBSET_GROUP].
@@ -33,7 +34,7 @@ typedef struct cpu_subset_run {
 
 // The last pass over a tile: the nearest centroid as km_cpu_finish finds it, and how much nearer it is than the second.
 typedef struct cpu_subset_finish {
-    cpu_subset_run run;      // two centroids at least; `changed` is added to
+    cpu_subset_run run;      // two centroids at least
     const double *centroids; // k x size: the table's, as doubles ...
     const uint8_t *order;    // ... of which equally near ones are taken in this order
     double margin;           // added to: (d2 - d1) / d2
@@ -43,6 +44,10 @@ typedef struct cpu_subset_kernels {
     cpu_prebuilt base;
     void (*pass)(const cpu_subset_tile *tile, cpu_subset_run *run);
     void (*finish)(const cpu_subset_tile *tile, cpu_subset_finish *finish);
+    // Adds to counts[cell * k + label] the points of a tile. cells: of each SoA group SUBSET_CELLS_MAX words, whose
+    // bits are the points of a cell; labels: whole SoA groups.
+    void (*count_cells)(int64_t *counts, const uint8_t *labels, int64_t points, int64_t k,
+                        const uint64_t *cells, int64_t cells_count);
     // k-means++ by the number of columns, as km_cpu_kernels.seed: its points are the columns alone.
     void (*seed[SUBSET_SIZE_MAX])(const km_cpu_seeding *seeding);
 } cpu_subset_kernels;

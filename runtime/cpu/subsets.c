@@ -19,22 +19,28 @@ enum { TYPICAL_ROWS = 128 };
 
 // Columns ----------------------------------------------------------------------------------------------------
 
-// `count` points from `first` on, which starts an SoA group: whole SoA groups of the subset's columns alone.
-void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *subset, int64_t first,
-                          int64_t count) {
+// As km_cpu_subset_gather, of the subset's columns from `column` on; those before are there.
+static void gather_from(uint8_t *to, const cpu_engine *table, const km_subset *subset, int64_t first,
+                        int64_t count, int64_t column) {
     enum { GROUP_BYTES = 64 * (int)sizeof(float), AHEAD = 4 }; // SoA groups lie too far apart to be foreseen
     int64_t bytes = table->soa_points * table->real_bytes, d = table->base.d;
-    uint8_t *to = out;
-    const uint8_t *from = table->points + first * d * table->real_bytes;
-    for (int64_t done = 0; done < count; done += table->soa_points, from += d * bytes)
-        for (int64_t f = 0; f < subset->size; f++, to += bytes) {
-            const uint8_t *column = from + subset->columns[f] * bytes;
-            for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(column + AHEAD * d * bytes + at);
+    const uint8_t *group = table->points + first * d * table->real_bytes;
+    for (int64_t done = 0; done < count; done += table->soa_points, group += d * bytes) {
+        to += column * bytes;
+        for (int64_t f = column; f < subset->size; f++, to += bytes) {
+            const uint8_t *from = group + subset->columns[f] * bytes;
+            for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + AHEAD * d * bytes + at);
             if (bytes == GROUP_BYTES)
-                memcpy(to, column, GROUP_BYTES);
+                memcpy(to, from, GROUP_BYTES);
             else
-                memcpy(to, column, (size_t)bytes);
+                memcpy(to, from, (size_t)bytes);
         }
+    }
+}
+
+void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *subset, int64_t first,
+                          int64_t count) {
+    gather_from(out, table, subset, first, count, 0);
 }
 
 // The columns of a tile of rows, where they lie.
@@ -48,13 +54,18 @@ cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *sub
 }
 
 // All points of the subset's columns, for steps that read points one by one, until the next ones are brought together.
+// Columns that are there already stay: subsets in order mostly differ in the last.
 static km_status gather_all(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
     const cpu_engine *table = b->table;
-    int64_t n = table->base.n, bytes = km_round_up(n, table->soa_points) * b->size_max * table->real_bytes;
-    if (!b->points) b->points = km_pages_alloc(bytes);
-    if (!b->points) return km_fail_memory(err, "the columns of a subset", bytes);
+    const km_subset *is = t->subset, *was = b->gathered;
+    int64_t n = table->base.n, all = km_round_up(n, table->soa_points), bytes = all * table->real_bytes;
+    int64_t same = 0;
+    if (!b->points) b->points = km_pages_alloc(bytes * b->size_max);
+    if (!b->points) return km_fail_memory(err, "the columns of a subset", bytes * b->size_max);
     t->view.points = b->points;
-    km_cpu_subset_gather(t->view.points, table, t->subset, 0, n);
+    while (was && was->size == is->size && same < is->size && was->columns[same] == is->columns[same]) same++;
+    gather_from(b->points, table, is, 0, n, same);
+    b->gathered = is;
     return KM_OK;
 }
 
@@ -194,7 +205,6 @@ static void task_free(cpu_subset_task *t, int64_t ks) {
     free(t->contests);
     free(t->best);
     km_pages_free(t->memory);
-    km_pages_free(t->labels);
 }
 
 static void block_free(cpu_subset_block *b) {
@@ -205,6 +215,7 @@ static void block_free(cpu_subset_block *b) {
     free(b->sums);
     km_pages_free(b->tile);
     km_pages_free(b->points);
+    km_pages_free(b->labels);
 }
 
 static km_status block_init(cpu_subset_block *b, const km_subsets_job *job, const km_subset *subsets,
@@ -260,10 +271,11 @@ static km_status task_pick(cpu_subset_task *t, cpu_subset_block *b, km_error *er
     return status;
 }
 
-km_status km_cpu_subset_labels(cpu_subset_task *t, const cpu_subset_block *b, km_error *err) {
+km_status km_cpu_subset_labels(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
     int64_t slots = t->view.base.slots_count, bytes = km_round_up(b->table->base.n, b->table->soa_points);
-    t->labels = km_pages_alloc(slots * bytes);
-    if (!t->labels) return km_fail_memory(err, "the labels of a subset's runs", slots * bytes);
+    if (!b->labels) b->labels = km_pages_alloc(b->count * slots * bytes);
+    if (!b->labels) return km_fail_memory(err, "the labels of the runs of subsets", b->count * slots * bytes);
+    t->labels = b->labels + (t - b->tasks) * slots * bytes;
     for (int64_t s = 0; s < slots; s++) t->slots[s].labels = t->labels + s * bytes;
     return KM_OK;
 }
@@ -381,6 +393,24 @@ static km_status task_step(cpu_subset_task *t, cpu_subset_block *b, km_error *er
     return status;
 }
 
+void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first) {
+    enum { LINE = 64 };
+    const cpu_engine *table = b->table;
+    int64_t n = table->base.n, next = first + SUBSET_TILE_POINTS, row = table->base.d * table->real_bytes;
+    int is_last = i + 1 == b->count;
+    const cpu_subset_task *t = &b->tasks[is_last ? 0 : i + 1];
+    int64_t labels_at = is_last ? next : first;
+    for (int64_t s = 0; t->labels && s < t->view.base.slots_count && labels_at < n; s++)
+        for (int64_t at = 0; at < km_min(SUBSET_TILE_POINTS, n - labels_at); at += LINE)
+            __builtin_prefetch((const uint8_t *)t->slots[s].labels + labels_at + at, 1);
+    if (next >= n) return;
+    int64_t bytes = km_min(SUBSET_TILE_POINTS, n - next) * row,
+            part = km_round_up(bytes / b->count + 1, LINE);
+    const uint8_t *from = table->points + next * row;
+    for (int64_t at = i * part; at < km_min((i + 1) * part, bytes); at += LINE)
+        __builtin_prefetch(from + at, 0, 2);
+}
+
 // One read of the table for all runs of the block. Returns how many go on.
 static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err) {
     int64_t n = b->table->base.n;
@@ -396,6 +426,7 @@ static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err
     for (int64_t first = 0; first < n; first += SUBSET_TILE_POINTS) {
         for (int64_t i = 0; i < b->count; i++) {
             cpu_subset_task *t = &b->tasks[i];
+            km_cpu_subset_fetch_ahead(b, i, first);
             if (t->running)
                 (t->columns ? task_columns : task_gathered)(t, b, first,
                                                             km_min(SUBSET_TILE_POINTS, n - first));

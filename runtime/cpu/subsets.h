@@ -17,9 +17,8 @@ typedef struct cpu_subset_task {
     cpu_slot *slots;  // restarts x clusters_count
     double *inertias; // the same
     double *memory;   // of all slots, and their partial sums
-    uint8_t
-        *labels;    // of all slots: once they are known, a point costs additions only where its label changes
-    int64_t *picks; // restarts x K of the largest
+    uint8_t *labels;  // of all slots, in the block's: a point costs additions only where its label changes
+    int64_t *picks;   // restarts x K of the largest
     km_contest *contests;              // clusters_count
     double *best;                      // of each K: centroids, then weights
     int64_t running;                   // slots that are not done
@@ -31,11 +30,15 @@ typedef struct cpu_subset_block {
     const cpu_engine *table;
     cpu_subset_task *tasks;
     int64_t count, k_max, k_sum, size_max;
-    void *tile;        // reals: the columns of a subset in a tile of rows
-    km_cpu_slot *list; // slots of a subset
-    uint8_t *points;   // reals: all points of one subset, once they were needed
-    double *weights;   // scratch
-    double *sums;      // k_max rows of SUBSET_ROW, zeros between tiles
+    void *tile;                // reals: the columns of a subset in a tile of rows
+    km_cpu_slot *list;         // slots of a subset
+    uint8_t *points;           // reals: all points of one subset, once they were needed ...
+    const km_subset *gathered; // ... and which; NULL: none yet
+    uint8_t *labels;           // of all tasks, once they are needed
+    double *weights;           // scratch
+    double *sums;              // k_max rows of SUBSET_ROW, zeros between tiles
+    uint64_t
+        *cells; // of a tile, while the last pass counts by bits (km_cpu_subset_kernels.count_cells), or NULL
 } cpu_subset_block;
 
 // `count` points from `first` on, which starts an SoA group: whole SoA groups of the subset's columns alone.
@@ -44,6 +47,8 @@ void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *s
 // The columns of a tile of rows, where they lie.
 cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *subset, int64_t first,
                                    int64_t count);
+// Fetches what a block needs after subset i of a tile: the next one's labels, and a part of the next tile.
+void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first);
 // Adds a tile's sums, without weights, to totals; the sums are zeros then.
 void km_cpu_subset_add(double *totals, double *sums, int64_t k, const cpu_engine *view);
 // Bytes of the labels of one run: whole SoA groups.
@@ -51,7 +56,7 @@ static inline int64_t cpu_subset_label_bytes(const cpu_engine *table) {
     return km_round_up(table->base.n, table->soa_points);
 }
 // Memory of the labels of all runs of a subset.
-km_status km_cpu_subset_labels(cpu_subset_task *t, const cpu_subset_block *b, km_error *err);
+km_status km_cpu_subset_labels(cpu_subset_task *t, cpu_subset_block *b, km_error *err);
 // One read of the table for the best runs of all subsets. has_runs: the slots have their last labels and sums.
 km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error *err);
 

@@ -15,11 +15,15 @@
 
 // Counts of up to so many cells and labels have COPIES copies: additions to one number wait for each other.
 enum { COPIES = 4, COPIED_BINS = 256 };
+// Words that mark the points of a tile, of each SoA group a word for each cell.
+enum { CELL_WORDS = SUBSET_TILE_POINTS / SUBSET_GROUP * SUBSET_CELLS_MAX };
 
 // What is known of one subset and K while the table is read.
 typedef struct reading {
     cpu_subset_finish work;
-    double *totals;     // k rows of the view's pitch
+    double *totals;        // k rows of the view's pitch
+    const uint64_t *cells; // of the tile, as km_cpu_subset_kernels counts by them; NULL: they are too many
+    const cpu_subset_kernels *kernels;
     uint8_t *labels;    // of all points, in the run's order of centroids
     uint8_t place[256]; // the number of a run's centroid in the fit
     uint8_t order[256]; // the run's number of a fit's centroid
@@ -57,7 +61,9 @@ static void tally_tile(double *tallies, const km_tally *tally, int64_t k, const 
 // What a tile of labels says of the outcome, and the codes.
 static void labels_take(const km_subset_fit *fit, const reading *r, const km_subsets_job *job,
                         const double *weights, const uint8_t *labels, int64_t first, int64_t points) {
-    if (r->bins)
+    if (r->bins && r->cells)
+        r->kernels->count_cells(r->bins, labels, points, fit->k, r->cells, job->tally->cells_count);
+    else if (r->bins)
         count_tile(r->bins, job->tally, fit->k, labels, first, points);
     else if (fit->tallies)
         tally_tile(fit->tallies, job->tally, fit->k, weights, labels, first, points);
@@ -201,6 +207,8 @@ static void reading_begin(reading *r, const cpu_subset_block *b, const cpu_subse
     km_cpu_table(slot->table, r->centroids, fit->k, size, b->table->base.plan->spec.type);
     r->totals = slot->totals;
     r->labels = slot->labels;
+    r->cells = b->cells;
+    r->kernels = t->columns;
     r->work = (cpu_subset_finish){.centroids = r->centroids, .order = r->order};
     r->work.run = (cpu_subset_run){
         .k = fit->k, .table = slot->table, .sums = b->sums, .mode = has_run ? KM_CPU_MOVE : KM_CPU_FIRST};
@@ -245,7 +253,7 @@ static int columns_take(const finisher *f, const cpu_subset_block *b, cpu_subset
 
 // -------------------------------------------------------------------------------------------------------------
 
-static km_status readings_init(finisher *f, const cpu_subset_block *b, cpu_subset_task *t, int has_runs,
+static km_status readings_init(finisher *f, cpu_subset_block *b, cpu_subset_task *t, int has_runs,
                                km_error *err) {
     const km_subsets_job *job = b->job;
     int64_t ks = job->clusters_count, size = t->subset->size, numbers = 0;
@@ -293,9 +301,23 @@ static void finisher_take(const finisher *f, cpu_subset_block *b, cpu_subset_tas
         read_again(f, b, t);
 }
 
+// The points of each cell in a tile, as bits.
+static void cells_mark(cpu_subset_block *b, int64_t first, int64_t points) {
+    const km_tally *tally = b->job->tally;
+    if (!b->cells) return;
+    memset(b->cells, 0, CELL_WORDS * sizeof *b->cells);
+    for (int64_t i = 0; i < points; i++) {
+        uint32_t cell = tally->cells[first + i];
+        if (cell == KM_CELL_NONE) continue;
+        b->cells[i / SUBSET_GROUP * SUBSET_CELLS_MAX + cell] |= (uint64_t)1 << i % SUBSET_GROUP;
+    }
+}
+
 km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error *err) {
     km_status status = KM_OK;
     int64_t n = b->table->base.n, ks = b->job->clusters_count;
+    uint64_t cells[CELL_WORDS];
+    if (b->job->tally && b->job->tally->cells_count <= SUBSET_CELLS_MAX) b->cells = cells;
     finisher *all = calloc((size_t)b->count + 1, sizeof *all);
     int32_t *labels = malloc((size_t)ks * SUBSET_TILE_POINTS * sizeof *labels);
     if (!all || !labels) {
@@ -308,7 +330,9 @@ km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error
     }
     for (int64_t first = 0; first < n; first += SUBSET_TILE_POINTS) {
         int64_t points = km_min(SUBSET_TILE_POINTS, n - first);
+        cells_mark(b, first, points);
         for (int64_t i = 0; i < b->count; i++) {
+            km_cpu_subset_fetch_ahead(b, i, first);
             if (all[i].by_columns)
                 columns_tile(&all[i], b, &b->tasks[i], first, points);
             else
@@ -319,6 +343,7 @@ km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error
     for (int64_t i = 0; i < b->count; i++) finisher_take(&all[i], b, &b->tasks[i]);
 done:
     for (int64_t i = 0; all && i < b->count; i++) finisher_free(&all[i]);
+    b->cells = NULL;
     free(all);
     free(labels);
     return status;

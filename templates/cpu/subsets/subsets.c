@@ -12,7 +12,8 @@ enum {
     VECTORS = 4, // of points worked on at a time
     FEW = 16,    // clusters up to which there are several rows of sums for each
     COPIES = 4,  // of them: additions to one row wait for each other
-    AHEAD = 2    // SoA groups that are fetched ahead
+    MOVERS = 2,  // of them where points move from row to row
+    LISTED = 8   // points that are listed at a time
 };
 
 // Four doubles of a row of sums.
@@ -34,12 +35,6 @@ typedef km_real km_reals
 #define FMA_REAL(a, b, c) __builtin_fmaf(a, b, c)
 //@ end
 
-// The next SoA groups lie too far apart for a processor to foresee them.
-KM_INLINE void fetch(const km_real *x, int64_t step) {
-    for (int i = 0; i < SUBSET_GROUP; i += 64 / (int)sizeof(km_real))
-        __builtin_prefetch(x + AHEAD * step + i);
-}
-
 static void sums_clear(double *sums, int64_t rows) {
     memset(sums, 0, (size_t)rows * SUBSET_ROW * sizeof *sums);
 }
@@ -51,6 +46,21 @@ static void sums_fold(double *sums, const double *part, int64_t k) {
 // Bits of an SoA group's points from `base` on that are there.
 static inline uint64_t bits_of(int64_t count, int64_t base) {
     return ~(uint64_t)0 >> (count - base < SUBSET_GROUP ? SUBSET_GROUP - (count - base) : 0);
+}
+
+// The points of a tile that have a bit, in their order; some numbers behind them may be written, too. A loop over the
+// bits themselves would end at a place that no processor foresees.
+KM_TARGET static int64_t list_moved(uint16_t *points, const uint64_t *moved, int64_t count) {
+    uint16_t *to = points;
+    for (int64_t base = 0; base < count; base += SUBSET_GROUP) {
+        uint64_t bits = moved[base / SUBSET_GROUP];
+        uint16_t *end = to + __builtin_popcountll(bits);
+        for (; to < end; to += LISTED)
+            for (int i = 0; i < LISTED; i++, bits &= bits - 1)
+                to[i] = (uint16_t)(base + __builtin_ctzll(bits | (uint64_t)1 << 63));
+        to = end;
+    }
+    return to - points;
 }
 
 //@ for s in sizes
@@ -145,40 +155,111 @@ KM_TARGET static void add_all_$s(const cpu_subset_tile *tile, cpu_subset_run *ru
     for (int c = 0; few && c < COPIES; c++) sums_fold(run->sums, own[c], run->k);
 }
 
-// Moves the points of an SoA group whose bit is set.
-KM_INLINE void move_$s(double *to, double *from, const uint8_t *labels, const uint8_t *old, uint64_t bits,
-                       $s_arguments) {
-    for (; bits; bits &= bits - 1) {
-        const int i = __builtin_ctzll(bits);
-        MOVE_POINT_$s(to + labels[i] * SUBSET_ROW, from + old[i] * SUBSET_ROW, i);
+//@ if avx512
+// The same by masks, a group and a cluster at a time, for few clusters: additions to a row do not wait for each other.
+KM_TARGET static void add_masked_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    double sums[FEW * $s * DOUBLES];
+    int64_t counts[FEW] = {0};
+    for (int64_t i = 0; i < run->k * $s; i++) KM_D_STORE(sums + i * DOUBLES, KM_D_SPLAT(0));
+    for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
+        const int64_t at = base / SUBSET_GROUP * tile->step;
+        const uint64_t all = bits_of(tile->count, base);
+        double wide[$s * SUBSET_GROUP];
+        //@ for f in s_columns
+        const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
+        for (int i = 0; i < SUBSET_GROUP; i += DOUBLES)
+            KM_D_STORE(wide + $f * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_$f + i));
+        //@ end
+        for (int64_t j = 0; j < run->k; j++) {
+            const uint64_t own = KM_OWN(run->labels + base, j) & all;
+            double *to = sums + j * $s * DOUBLES;
+            counts[j] += __builtin_popcountll(own);
+            //@ for f in s_columns
+            km_doubles sum_$f = KM_D_LOAD(to + $f * DOUBLES);
+            //@ end
+            //@ for p in eighths
+            //@ for f in s_columns
+            KM_D_ADD_OWN(sum_$f, own >> $p, wide + $f * SUBSET_GROUP + $p);
+            //@ end
+            //@ end
+            //@ for f in s_columns
+            KM_D_STORE(to + $f * DOUBLES, sum_$f);
+            //@ end
+        }
+    }
+    for (int64_t j = 0; j < run->k; j++) {
+        for (int64_t f = 0; f < $s; f++)
+            run->sums[j * SUBSET_ROW + f] += KM_D_SUM(KM_D_LOAD(sums + (j * $s + f) * DOUBLES));
+        run->sums[j * SUBSET_ROW + $s] += (double)counts[j];
     }
 }
 
+//@ end
+// Moves the points of a tile that `moved` has a bit for, SoA group by SoA group, from `old` labels to the run's.
+KM_TARGET static void move_$s(const cpu_subset_tile *tile, cpu_subset_run *run, const uint8_t *old,
+                              const uint64_t *moved) {
+    double rows[2 * MOVERS * FEW * SUBSET_ROW];
+    uint16_t points[SUBSET_TILE_POINTS + LISTED];
+    double *to[MOVERS], *from[MOVERS];
+    const int few = run->k <= FEW;
+    const int64_t count = list_moved(points, moved, tile->count);
+    for (int m = 0; m < MOVERS; m++) {
+        to[m] = few ? rows + 2 * m * FEW * SUBSET_ROW : run->sums;
+        from[m] = few ? to[m] + FEW * SUBSET_ROW : run->sums;
+    }
+    if (few) sums_clear(rows, 2 * MOVERS * FEW);
+    for (int64_t c = 0; c < count; c++) {
+        const int64_t p = points[c], i = p / SUBSET_GROUP * tile->step + p % SUBSET_GROUP;
+        //@ for f in s_columns
+        const km_real *x_$f = (const km_real *)tile->columns[$f];
+        //@ end
+        MOVE_POINT_$s(to[c % MOVERS] + run->labels[p] * SUBSET_ROW, from[c % MOVERS] + old[p] * SUBSET_ROW,
+                      i);
+    }
+    for (int m = 0; few && m < MOVERS; m++) {
+        sums_fold(run->sums, to[m], run->k);
+        sums_fold(run->sums, from[m], run->k);
+    }
+}
+
+// What the labels of a tile, which the run has in `labels`, are to the sums of its clusters.
+KM_TARGET static void take_$s(const cpu_subset_tile *tile, cpu_subset_run *run, uint8_t *labels,
+                              const uint64_t *moved) {
+    uint8_t *old = run->labels;
+    if (run->mode == KM_CPU_MOVE) {
+        if (run->changed == 0) return;
+        run->labels = labels;
+        move_$s(tile, run, old, moved);
+        run->labels = old;
+    }
+    memcpy(old, labels, (size_t)((tile->count + SUBSET_GROUP - 1) / SUBSET_GROUP * SUBSET_GROUP));
+    if (run->mode == KM_CPU_MOVE) return;
+    //@ if avx512
+    if (run->k <= FEW) {
+        add_masked_$s(tile, run);
+        return;
+    }
+    //@ end
+    add_all_$s(tile, run);
+}
+
 KM_TARGET static void pass_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {
-    double taken[FEW * SUBSET_ROW];
-    const int few = run->k <= FEW, moves = run->mode == KM_CPU_MOVE;
-    double *from = few ? taken : run->sums;
-    if (few && moves) sums_clear(taken, run->k);
+    uint8_t labels[SUBSET_TILE_POINTS];
+    uint64_t moved[SUBSET_TILE_POINTS / SUBSET_GROUP];
+    const uint64_t fresh = run->mode == KM_CPU_FIRST ? ~(uint64_t)0 : 0;
     run->changed = 0;
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
-        uint8_t labels[SUBSET_GROUP], *old = run->labels + base;
-        uint64_t bits = bits_of(tile->count, base);
         //@ for f in s_columns
         const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
-        fetch(x_$f, tile->step);
         //@ end
-        nearest_$s(labels, $s_names, (const km_real *)run->table, run->k);
-        if (run->mode != KM_CPU_FIRST) bits &= KM_DIFFER(labels, old);
-        if (!bits) continue;
+        nearest_$s(labels + base, $s_names, (const km_real *)run->table, run->k);
+        const uint64_t bits =
+            (KM_DIFFER(labels + base, run->labels + base) | fresh) & bits_of(tile->count, base);
+        moved[base / SUBSET_GROUP] = bits;
         run->changed += __builtin_popcountll(bits);
-        if (moves) move_$s(run->sums, from, labels, old, bits, $s_names);
-        memcpy(old, labels, SUBSET_GROUP);
     }
-    if (!moves)
-        add_all_$s(tile, run);
-    else if (few)
-        sums_fold(run->sums, taken, run->k);
+    take_$s(tile, run, labels, moved);
 }
 
 // The label of one point as double arithmetic gives it, and how much nearer its centroid is than the second.
@@ -255,30 +336,21 @@ KM_INLINE double finish_group_$s(uint8_t *labels, const cpu_subset_finish *finis
 }
 
 KM_TARGET static void finish_$s(const cpu_subset_tile *tile, cpu_subset_finish *finish) {
+    uint8_t labels[SUBSET_TILE_POINTS];
+    uint64_t moved[SUBSET_TILE_POINTS / SUBSET_GROUP];
     cpu_subset_run *run = &finish->run;
-    double taken[FEW * SUBSET_ROW];
-    const int few = run->k <= FEW, moves = run->mode == KM_CPU_MOVE;
-    double *from = few ? taken : run->sums;
-    if (few && moves) sums_clear(taken, run->k);
+    run->changed = 0;
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
-        uint8_t labels[SUBSET_GROUP], *old = run->labels + base;
         //@ for f in s_columns
         const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
-        fetch(x_$f, tile->step);
         //@ end
-        finish->margin += finish_group_$s(labels, finish, tile->count - base, $s_names);
-        if (moves) {
-            const uint64_t bits = KM_DIFFER(labels, old) & bits_of(tile->count, base);
-            if (!bits) continue;
-            move_$s(run->sums, from, labels, old, bits, $s_names);
-        }
-        memcpy(old, labels, SUBSET_GROUP);
+        finish->margin += finish_group_$s(labels + base, finish, tile->count - base, $s_names);
+        const uint64_t bits = KM_DIFFER(labels + base, run->labels + base) & bits_of(tile->count, base);
+        moved[base / SUBSET_GROUP] = bits;
+        run->changed += __builtin_popcountll(bits);
     }
-    if (!moves)
-        add_all_$s(tile, run);
-    else if (few)
-        sums_fold(run->sums, taken, run->k);
+    take_$s(tile, run, labels, moved);
 }
 
 // Takes the last pick of an SoA group of a chain into `nearest`, and adds what it would become with each candidate.
@@ -381,4 +453,20 @@ KM_TARGET static void finish(const cpu_subset_tile *tile, cpu_subset_finish *wor
     }
 }
 
-const cpu_subset_kernels $name = {{$isa, sizeof(km_real)}, pass, finish, {$seeds}};
+// Counts a tile's points by cell and label.
+KM_TARGET static void count_cells(int64_t *counts, const uint8_t *labels, int64_t points, int64_t k,
+                                  const uint64_t *cells, int64_t cells_count) {
+    for (int64_t j = 0; j < k; j++) {
+        uint8_t own[SUBSET_GROUP];
+        int64_t sums[SUBSET_CELLS_MAX] = {0};
+        memset(own, (int)j, sizeof own);
+        for (int64_t base = 0; base < points; base += SUBSET_GROUP) {
+            const uint64_t bits = ~KM_DIFFER(labels + base, own);
+            const uint64_t *in = cells + base / SUBSET_GROUP * SUBSET_CELLS_MAX;
+            for (int64_t c = 0; c < cells_count; c++) sums[c] += __builtin_popcountll(bits & in[c]);
+        }
+        for (int64_t c = 0; c < cells_count; c++) counts[c * k + j] += sums[c];
+    }
+}
+
+const cpu_subset_kernels $name = {{$isa, sizeof(km_real)}, pass, finish, count_cells, {$seeds}};

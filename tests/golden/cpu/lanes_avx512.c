@@ -76,10 +76,15 @@ typedef __mmask16 km_mask;
 #define KM_LOAD_LONGS(from)                                                                                  \
     _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #define KM_D_PICK(from, index) _mm512_permutex2var_pd(KM_D_LOAD(from), index, KM_D_LOAD((from) + DOUBLES))
-// Stores the indices of two vectors, or of four, as labels of a byte.
+// Stores the indices of two vectors, or of four, as labels of a byte. Four of floats are stored at once, so that they
+// may be loaded at once.
+#define KM_BYTES(x) _mm512_maskz_cvtepi32_epi8((__mmask16)-1, x)
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
-    KM_PUT_LABELS_2(to, a, b);                                                                               \
-    KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
+    _mm512_storeu_si512(                                                                                     \
+        (void *)(to),                                                                                        \
+        _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(                                   \
+                               _mm256_castsi128_si256(KM_BYTES(a)), KM_BYTES(b), 1)),                        \
+                           _mm256_inserti128_si256(_mm256_castsi128_si256(KM_BYTES(c)), KM_BYTES(d), 1), 1))
 // A bit for each of 64 bytes that are j.
 #define KM_OWN(labels, j)                                                                                    \
     _mm512_cmpeq_epi8_mask(_mm512_loadu_si512((const void *)(labels)), _mm512_set1_epi8((char)(j)))

@@ -40,7 +40,8 @@ typedef __mmask8 km_mask;
 #define KM_COUNT_WHERE(count, where) count = _mm512_mask_add_epi64(count, where, count, _mm512_set1_epi64(1))
 #define KM_D_ADD_WHERE(sum, where, from) KM_D_ADD_OWN(sum, where, from)
 #define KM_SUM_INTS(x) _mm512_reduce_add_epi64(x)
-// Stores the indices of two vectors, or of four, as labels of a byte.
+// Stores the indices of two vectors, or of four, as labels of a byte. Four of floats are stored at once, so that they
+// may be loaded at once.
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)

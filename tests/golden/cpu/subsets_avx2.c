@@ -88,38 +88,61 @@ KM_TARGET static void add_all_1(const cpu_subset_tile *tile, cpu_subset_run *run
     for (int c = 0; few && c < COPIES; c++) sums_fold(run->sums, own[c], run->k);
 }
 
-// Moves the points of an SoA group whose bit is set.
-KM_INLINE void move_1(double *to, double *from, const uint8_t *labels, const uint8_t *old, uint64_t bits,
-                       const km_real *x_0) {
-    for (; bits; bits &= bits - 1) {
-        const int i = __builtin_ctzll(bits);
-        MOVE_POINT_1(to + labels[i] * SUBSET_ROW, from + old[i] * SUBSET_ROW, i);
+// Moves the points of a tile that `moved` has a bit for, SoA group by SoA group, from `old` labels to the run's.
+KM_TARGET static void move_1(const cpu_subset_tile *tile, cpu_subset_run *run, const uint8_t *old,
+                              const uint64_t *moved) {
+    double rows[2 * MOVERS * FEW * SUBSET_ROW];
+    uint16_t points[SUBSET_TILE_POINTS + LISTED];
+    double *to[MOVERS], *from[MOVERS];
+    const int few = run->k <= FEW;
+    const int64_t count = list_moved(points, moved, tile->count);
+    for (int m = 0; m < MOVERS; m++) {
+        to[m] = few ? rows + 2 * m * FEW * SUBSET_ROW : run->sums;
+        from[m] = few ? to[m] + FEW * SUBSET_ROW : run->sums;
+    }
+    if (few) sums_clear(rows, 2 * MOVERS * FEW);
+    for (int64_t c = 0; c < count; c++) {
+        const int64_t p = points[c], i = p / SUBSET_GROUP * tile->step + p % SUBSET_GROUP;
+        const km_real *x_0 = (const km_real *)tile->columns[0];
+        MOVE_POINT_1(to[c % MOVERS] + run->labels[p] * SUBSET_ROW, from[c % MOVERS] + old[p] * SUBSET_ROW,
+                      i);
+    }
+    for (int m = 0; few && m < MOVERS; m++) {
+        sums_fold(run->sums, to[m], run->k);
+        sums_fold(run->sums, from[m], run->k);
     }
 }
 
+// What the labels of a tile, which the run has in `labels`, are to the sums of its clusters.
+KM_TARGET static void take_1(const cpu_subset_tile *tile, cpu_subset_run *run, uint8_t *labels,
+                              const uint64_t *moved) {
+    uint8_t *old = run->labels;
+    if (run->mode == KM_CPU_MOVE) {
+        if (run->changed == 0) return;
+        run->labels = labels;
+        move_1(tile, run, old, moved);
+        run->labels = old;
+    }
+    memcpy(old, labels, (size_t)((tile->count + SUBSET_GROUP - 1) / SUBSET_GROUP * SUBSET_GROUP));
+    if (run->mode == KM_CPU_MOVE) return;
+    add_all_1(tile, run);
+}
+
 KM_TARGET static void pass_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
-    double taken[FEW * SUBSET_ROW];
-    const int few = run->k <= FEW, moves = run->mode == KM_CPU_MOVE;
-    double *from = few ? taken : run->sums;
-    if (few && moves) sums_clear(taken, run->k);
+    uint8_t labels[SUBSET_TILE_POINTS];
+    uint64_t moved[SUBSET_TILE_POINTS / SUBSET_GROUP];
+    const uint64_t fresh = run->mode == KM_CPU_FIRST ? ~(uint64_t)0 : 0;
     run->changed = 0;
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
-        uint8_t labels[SUBSET_GROUP], *old = run->labels + base;
-        uint64_t bits = bits_of(tile->count, base);
         const km_real *x_0 = (const km_real *)tile->columns[0] + at;
-        fetch(x_0, tile->step);
-        nearest_1(labels, x_0, (const km_real *)run->table, run->k);
-        if (run->mode != KM_CPU_FIRST) bits &= KM_DIFFER(labels, old);
-        if (!bits) continue;
+        nearest_1(labels + base, x_0, (const km_real *)run->table, run->k);
+        const uint64_t bits =
+            (KM_DIFFER(labels + base, run->labels + base) | fresh) & bits_of(tile->count, base);
+        moved[base / SUBSET_GROUP] = bits;
         run->changed += __builtin_popcountll(bits);
-        if (moves) move_1(run->sums, from, labels, old, bits, x_0);
-        memcpy(old, labels, SUBSET_GROUP);
     }
-    if (!moves)
-        add_all_1(tile, run);
-    else if (few)
-        sums_fold(run->sums, taken, run->k);
+    take_1(tile, run, labels, moved);
 }
 
 // The label of one point as double arithmetic gives it, and how much nearer its centroid is than the second.
@@ -212,28 +235,19 @@ KM_INLINE double finish_group_1(uint8_t *labels, const cpu_subset_finish *finish
 }
 
 KM_TARGET static void finish_1(const cpu_subset_tile *tile, cpu_subset_finish *finish) {
+    uint8_t labels[SUBSET_TILE_POINTS];
+    uint64_t moved[SUBSET_TILE_POINTS / SUBSET_GROUP];
     cpu_subset_run *run = &finish->run;
-    double taken[FEW * SUBSET_ROW];
-    const int few = run->k <= FEW, moves = run->mode == KM_CPU_MOVE;
-    double *from = few ? taken : run->sums;
-    if (few && moves) sums_clear(taken, run->k);
+    run->changed = 0;
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
-        uint8_t labels[SUBSET_GROUP], *old = run->labels + base;
         const km_real *x_0 = (const km_real *)tile->columns[0] + at;
-        fetch(x_0, tile->step);
-        finish->margin += finish_group_1(labels, finish, tile->count - base, x_0);
-        if (moves) {
-            const uint64_t bits = KM_DIFFER(labels, old) & bits_of(tile->count, base);
-            if (!bits) continue;
-            move_1(run->sums, from, labels, old, bits, x_0);
-        }
-        memcpy(old, labels, SUBSET_GROUP);
+        finish->margin += finish_group_1(labels + base, finish, tile->count - base, x_0);
+        const uint64_t bits = KM_DIFFER(labels + base, run->labels + base) & bits_of(tile->count, base);
+        moved[base / SUBSET_GROUP] = bits;
+        run->changed += __builtin_popcountll(bits);
     }
-    if (!moves)
-        add_all_1(tile, run);
-    else if (few)
-        sums_fold(run->sums, taken, run->k);
+    take_1(tile, run, labels, moved);
 }
 
 // Takes the last pick of an SoA group of a chain into `nearest`, and adds what it would become with each candidate.
@@ -305,7 +319,7 @@ KM_TARGET static void seed_1(const km_cpu_seeding *seeding) {
     }
 }
 
-// ... 22 definitions
+// ... 24 definitions
 
 // ==== 4 columns
 #define ADD_POINT_4(row, i)                                                                                 \
@@ -320,7 +334,7 @@ KM_TARGET static void seed_1(const km_cpu_seeding *seeding) {
         (from)[4] -= 1;                                                                                      \
     } while (0)
 
-// ... 10 definitions
+// ... 11 definitions
 
 KM_TARGET static void pass(const cpu_subset_tile *tile, cpu_subset_run *run) {
     switch (tile->size) {
@@ -356,4 +370,6 @@ KM_TARGET static void finish(const cpu_subset_tile *tile, cpu_subset_finish *wor
     }
 }
 
-const cpu_subset_kernels km_subsets_avx2_float32 = {{2, sizeof(km_real)}, pass, finish, {seed_1, seed_2, seed_3, seed_4}};
+// ... 1 definition
+
+const cpu_subset_kernels km_subsets_avx2_float32 = {{2, sizeof(km_real)}, pass, finish, count_cells, {seed_1, seed_2, seed_3, seed_4}};
