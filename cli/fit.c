@@ -522,7 +522,8 @@ static int run_fit(fit_job *job, fit_options *options) {
     }
     if (status != KM_OK) return cli_error(status, &err);
     fitted done = {job, options};
-    return cli_outputs_write(options->outputs, OUT_COUNT, &(cli_writer){write_output, show, &done});
+    int exit = cli_outputs_write(options->outputs, OUT_COUNT, &(cli_writer){write_output, show, &done});
+    return job->result->interrupted && !exit ? CLI_FAILED : exit; // by the signal
 }
 
 // The line as a shell would read it again; NULL: no memory.

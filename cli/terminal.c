@@ -122,7 +122,7 @@ static void show_parse(const km_progress *progress) {
 
 int cli_progress(void *user, const km_progress *progress) {
     (void)user;
-    if (stopped_by) return 1;
+    if (stopped_by) return KM_FIT_STOP_WITH_RESULT; // others take it as they take 1
     if (!may_show(progress->elapsed_s)) return 0;
     if (strcmp(progress->phase, "parse") == 0) {
         show_parse(progress);
@@ -166,7 +166,9 @@ void cli_progress_clear(void) {
     progress_shown = 0;
 }
 
+// The disposition of this signal is the default again (SA_RESETHAND); after another one it ends the program at once.
 static void on_signal(int signal_number) {
+    if (stopped_by) raise(signal_number);
     stopped_by = signal_number;
 }
 

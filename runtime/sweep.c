@@ -40,6 +40,7 @@ typedef struct sweep {
     double *first_rows;    // restarts x picks x d: the picked points; NULL when there are too many to keep
     double *centroids;     // scratch: K x d of the largest K, then K weights
     int64_t runs_done, runs_count, passes, work;
+    int is_ending; // the caller wants the models that are there
 } sweep;
 
 static void sweep_free(sweep *s) {
@@ -124,7 +125,7 @@ static void keep_centroids(const sweep *s, int64_t k_index, int64_t restart) {
            (size_t)(s->spec->clusters[k_index] * d) * sizeof(double));
 }
 
-// Reads the result of a run that is done.
+// Reads the result of a run that is done, or that goes no further.
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
     int64_t k = s->spec->clusters[k_index];
@@ -156,11 +157,13 @@ static km_status serve_slot(sweep *s, int64_t slot, km_error *err) {
     return start_next(s, slot, err);
 }
 
-static km_status report_progress(const sweep *s, km_error *err) {
+static km_status report_progress(sweep *s, km_error *err) {
     if (!s->params->progress) return KM_OK;
     km_progress progress = {"sweep", s->runs_done, s->runs_count, s->passes,
                             (km_now_ms() - s->params->begin_ms) / 1e3};
-    if (s->params->progress(s->params->progress_user, &progress))
+    int answer = s->params->progress(s->params->progress_user, &progress);
+    s->is_ending |= answer == KM_FIT_STOP_WITH_RESULT;
+    if (answer && answer != KM_FIT_STOP_WITH_RESULT)
         return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted in the sweep after %lld of %lld runs",
                        (long long)s->runs_done, (long long)s->runs_count);
     return KM_OK;
@@ -186,7 +189,7 @@ static int64_t stopped_min(const sweep *s) {
 static km_status sweep_loop(sweep *s, km_error *err) {
     int64_t passes_max = 1;
     km_stop stop = s->params->stop;
-    while (s->runs_done < s->runs_count) {
+    while (s->runs_done < s->runs_count && !s->is_ending) {
         int64_t passes = 0;
         double begin_ms = km_now_ms();
         stop.stopped_min = stopped_min(s);
@@ -197,6 +200,42 @@ static km_status sweep_loop(sweep *s, km_error *err) {
         KM_TRY(report_progress(s, err));
     }
     return KM_OK;
+}
+
+// A pass for each K that no run has ended of and none has begun: its first centroids are no means yet.
+static int has_begun(const sweep *s, int64_t k_index) {
+    if (s->contests[k_index].count > 0) return 1;
+    for (int64_t slot = k_index; slot < s->engine->slots_count; slot += s->spec->clusters_count)
+        if (s->slot_restart[slot] >= 0 && s->states[slot].iterations > 0) return 1;
+    return 0;
+}
+
+// Ends early: a K that no run has ended of takes the one with the least inertia so far.
+static km_status take_unfinished(sweep *s, km_error *err) {
+    for (int64_t q = 0; q < s->spec->clusters_count; q++) {
+        int64_t best = -1;
+        for (int64_t slot = q; s->contests[q].count == 0 && slot < s->engine->slots_count;
+             slot += s->spec->clusters_count)
+            if (s->slot_restart[slot] >= 0 && s->states[slot].iterations > 0 &&
+                (best < 0 || s->states[slot].inertia < s->states[best].inertia))
+                best = slot;
+        if (best >= 0) KM_TRY(take_result(s, best, err));
+    }
+    return KM_OK;
+}
+
+// Passes go on until each K has a model to take.
+static km_status end_early(sweep *s, km_error *err) {
+    const km_stop stop = s->params->stop;
+    for (int64_t q = 0; q < s->spec->clusters_count; q++) {
+        while (!has_begun(s, q)) {
+            int64_t passes = 0;
+            KM_TRY(s->backend->run_passes(s->engine, s->states, &passes, &stop, 1, err));
+            s->passes += passes;
+            for (int64_t slot = 0; slot < s->engine->slots_count; slot++) KM_TRY(serve_slot(s, slot, err));
+        }
+    }
+    return take_unfinished(s, err);
 }
 
 // The best restart of each K, and how many found the same optimum.
@@ -238,6 +277,7 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
     for (int64_t slot = 0; slot < engine->slots_count; slot++) KM_TRY_GOTO(start_next(&s, slot, err));
     KM_TRY_GOTO(report_progress(&s, err));
     KM_TRY_GOTO(sweep_loop(&s, err));
+    if (s.is_ending) KM_TRY_GOTO(end_early(&s, err));
     take_best(&s);
 done:
     *passes = s.passes;

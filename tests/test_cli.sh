@@ -1482,12 +1482,15 @@ interrupt() {
     blobs "$work/in/long.f32" 200000 8
     for signal in INT TERM; do
         what="SIG$signal in a long fit"
+        : >"$work/stderr"
         # A shell lets jobs in the background ignore SIGINT; env gives it back.
         env --default-signal=INT "$kmgen" fit "$work/in/long.f32" --features 8 -k 2..60 --n-init 100 --tol 0 \
             --target cpu --json r.json --labels l.npy --model m.json -v >"$work/stdout" 2>"$work/stderr" &
-        local job=$!
-        sleep 3
-        local sent
+        local job=$! sent
+        for _ in $(seq 600); do
+            grep -q 'fit: seeded' "$work/stderr" && break
+            sleep 0.1
+        done
         sent=$(date +%s)
         kill -"$signal" $job
         wait $job
@@ -1495,10 +1498,35 @@ interrupt() {
         expect "the fit was over before the signal, or failed otherwise: $exit_status" \
             test $exit_status = $((128 + $(kill -l $signal)))
         expect "the fit took $(($(date +%s) - sent)) s to stop" test $(($(date +%s) - sent)) -le 20
-        in_stderr 'interrupted; nothing was written'
-        silent_stdout
-        no_files
+        in_stderr 'the fit was interrupted'
+        in_stdout 'digest: xxh3'
+        what="what was written after SIG$signal"
+        python3 - <<'END'
+import json, os
+r = json.load(open("r.json"))
+m = json.load(open("m.json"))
+assert r["interrupted"] is True
+assert len(r["models"]) == 59 and all(len(m["centroids"]) == m["k"] for m in r["models"])
+assert any(None in m["restart_inertia"] for m in r["models"])
+assert r["best"]["k"] in range(2, 61)
+assert os.path.getsize("l.npy") > 200000
+END
+        expect "the files are not those of an interrupted fit" test $? = 0
+        rm -f r.json l.npy m.json
     done
+
+    # Before there are models, nothing is written; another signal after the first ends the program at once.
+    what='two signals'
+    env --default-signal=INT "$kmgen" fit "$work/in/long.f32" --features 8 -k 2..60 --n-init 100 --tol 0 \
+        --target cpu --json r.json -v >"$work/stdout" 2>"$work/stderr" &
+    local job=$!
+    sleep 2
+    kill -INT $job
+    kill -TERM $job
+    wait $job
+    exit_status=$? # of whichever came last
+    expect "the second signal did not end the fit: $exit_status" test $exit_status = 130 -o $exit_status = 143
+    no_files
 }
 
 # The library as another project would use it: installed, found by pkg-config, built and run.

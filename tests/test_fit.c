@@ -1140,6 +1140,62 @@ START_TEST(progress_interrupts) {
 }
 END_TEST
 
+typedef struct ending {
+    const char *phase;
+    int64_t calls, after; // of the phase; the call from which on the answer is to end
+} ending;
+
+static int end_in(void *user, const km_progress *progress) {
+    ending *e = user;
+    if (strcmp(progress->phase, e->phase)) return 0;
+    return ++e->calls > e->after ? KM_FIT_STOP_WITH_RESULT : 0;
+}
+
+// Whatever the moment, each K has a model with its own labels and scores.
+START_TEST(progress_ends_with_a_result) {
+    static const ending all[] = {{"sweep", 0, 0},  {"sweep", 0, 1},  {"sweep", 0, 4},
+                                 {"refine", 0, 0}, {"refine", 0, 2}, {"finish", 0, 0}};
+    job j = job_open(ref_uniform(20011, 3, 11, type_of(_i)), "2,3,9");
+    j.spec.n_init = 20;
+    j.params.tol = 0;
+    for (size_t e = 0; e < sizeof all / sizeof *all; e++) {
+        ending now = all[e];
+        km_error err = {{0}};
+        km_result *result = NULL;
+        j.params.progress = end_in;
+        j.params.progress_user = &now;
+        must(km_fit(&result, &j.spec, j.data, &j.params, &err), &err, "km_fit");
+        ck_assert(result->interrupted);
+        ck_assert(has_warning(result, "interrupted"));
+        ck_assert_int_eq(result->models_count, 3);
+        ref_data fitted = clustered_points(&j.points, result);
+        for (int m = 0; m < 3; m++) {
+            const km_model *model = &result->models[m];
+            int64_t wrong, ended = 0;
+            ck_assert_int_eq(
+                ref_labels_wrong(&wrong, &fitted, model->centroids_fitted, model->k, model->labels), 0);
+            REF_NEAR(model->inertia, ref_inertia(&fitted, model->centroids_fitted, model->labels),
+                     accuracy(fitted.type) * model->inertia);
+            ck_assert(isfinite(model->scores[KM_CRITERION_calinski_harabasz]));
+            ck_assert_int_ge(model->n_iter, 1);
+            for (int64_t r = 0; r < model->restarts; r++) ended += isfinite(model->restart_inertia[r]);
+            ck_assert_int_ge(ended, 1);
+            if (e > 2) ck_assert_int_eq(ended, model->restarts);
+        }
+        ck_assert_int_ge(result->selection.best, 0);
+        ref_data_free(&fitted);
+        km_result_destroy(&result);
+    }
+    static char *const before[] = {"build", "read", "seed"};
+    for (int p = 0; p < 3; p++) {
+        ending now = {before[p], 0, 0};
+        j.params.progress_user = &now;
+        check_refused(&j, KM_ERROR_INTERRUPTED, before[p]);
+    }
+    job_close(&j);
+}
+END_TEST
+
 // Scales ----------------------------------------------------------------------------------------------------
 
 START_TEST(scales_keep_original_units) {
@@ -1993,6 +2049,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(runs, tol_stops_early, 0, 2);
     tcase_add_loop_test(runs, few_changes_stop_early, 0, 2);
     tcase_add_test(runs, progress_interrupts);
+    tcase_add_loop_test(runs, progress_ends_with_a_result, 0, 2);
     tcase_add_loop_test(runs, scales_keep_original_units, 0, 6);
     TCase *same = case_of(suite, "same");
     tcase_add_loop_test(same, same_bits_every_time, 0, 4);

@@ -153,8 +153,8 @@ START_TEST(json_contract) {
     s->result.warnings_count = 1;
     json_t *root = to_json(&s->result);
     assert_keys(root, "kmgen", "n", "d", "type", "layout", "target", "device", "tuned", "seed", "n_init",
-                "passes", "refine", "refine_passes", "scale", "feature_names", "digest", "counters",
-                "timing_ms", "models", "best", "warnings", NULL);
+                "passes", "refine", "refine_passes", "interrupted", "scale", "feature_names", "digest",
+                "counters", "timing_ms", "models", "best", "warnings", NULL);
     check_top(root, &s->result);
     const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");
     ck_assert_uint_eq(json_array_size(names), 4);

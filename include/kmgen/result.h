@@ -90,18 +90,22 @@ typedef struct km_counters {
 /// What a fit returns. Read-only; all that it points to belongs to it, is freed with km_result_destroy, and refers
 /// neither to the data nor to the spec. Any number of threads may read it.
 typedef struct km_result {
-    int64_t n;              ///< Points.
-    int64_t d;              ///< Features.
-    int64_t rows;           ///< Of the data, dropped ones included: the length of labels.
-    km_type type;           ///< Of the kernels.
-    char target[32];        ///< "cpu:avx512", "cuda:sm_90".
-    char device[128];       ///< Name of the device.
-    km_plan plan;           ///< The plan that was run; its spec is complete.
-    uint64_t seed;          ///< As in km_fit_params.
-    int64_t n_init;         ///< Restarts of each K that were asked for; 1 with given centroids.
-    int64_t passes;         ///< Reads of all points by the sweep.
-    int64_t refine;         ///< As in km_fit_params, or the spec's.
-    int64_t refine_passes;  ///< Reads of all points by refinement.
+    int64_t n;             ///< Points.
+    int64_t d;             ///< Features.
+    int64_t rows;          ///< Of the data, dropped ones included: the length of labels.
+    km_type type;          ///< Of the kernels.
+    char target[32];       ///< "cpu:avx512", "cuda:sm_90".
+    char device[128];      ///< Name of the device.
+    km_plan plan;          ///< The plan that was run; its spec is complete.
+    uint64_t seed;         ///< As in km_fit_params.
+    int64_t n_init;        ///< Restarts of each K that were asked for; 1 with given centroids.
+    int64_t passes;        ///< Reads of all points by the sweep.
+    int64_t refine;        ///< As in km_fit_params, or the spec's.
+    int64_t refine_passes; ///< Reads of all points by refinement.
+    /// Non-zero: the progress callback asked for an early end (KM_FIT_STOP_WITH_RESULT). Each K has the best of the
+    /// runs as far as they came; restarts that had not ended have the inertia NaN; criteria that take fits of their
+    /// own may be missing.
+    int32_t interrupted;
     km_counters counters;   ///< What the passes did.
     km_timing timing;       ///< Where the time went.
     km_scale scale;         ///< As in km_fit_params.

@@ -95,7 +95,10 @@ static km_status score_and_select(km_fit_job *f, km_model *models, const km_fini
         memcpy(models[q].score_errors, f->measured_errors + q * KM_CRITERION_COUNT,
                sizeof models[q].score_errors);
     }
-    return km_select(&result->selection, inputs, scores, ks, f->params->criterion, f->err);
+    // Where the fit ended early a criterion that had to be measured is missing.
+    km_criterion criterion = f->params->criterion;
+    if (f->is_ending && km_criterion_needs(criterion) != KM_NEEDS_FINISH) criterion = KM_CRITERION_AUTO;
+    return km_select(&result->selection, inputs, scores, ks, criterion, f->err);
 }
 
 static km_status measured_alloc(km_fit_job *f) {
@@ -143,12 +146,14 @@ static km_status take_means(km_fit_job *f, const km_finish_model *finished) {
 
 // Criteria beyond those of the finishing pass, as far as they are wanted.
 static km_status measure(km_fit_job *f, const km_finish_model *finished, km_needs needs) {
-    if (!km_criteria_wanted(f->params, needs)) return KM_OK;
+    if (!km_criteria_wanted(f->params, needs) || f->is_ending) return KM_OK;
     double begin_ms = km_now_ms();
     km_measuring measuring = measuring_of(f, finished);
     km_status status = km_criteria_measure(&measuring, needs, f->err);
     f->owner->result.timing.criteria_ms += km_now_ms() - begin_ms;
-    return status;
+    // Where criteria that need fits decide, the engine may have other points now, and the labels are still to come.
+    int has_points = needs != KM_NEEDS_FITS || km_criterion_needs(f->params->criterion) != KM_NEEDS_FITS;
+    return status == KM_ERROR_INTERRUPTED && f->is_ending && has_points ? KM_OK : status;
 }
 
 // Criteria, the best K and its labels. Criteria that need fits come last, as they may need the engine for other points;

@@ -94,7 +94,7 @@ km_status km_fit_finishing_pass(km_fit_job *f, km_model **models_out, km_finish_
         KM_TRY(finish_model_alloc(f, &finished[q], q < ks ? f->spec.clusters[q] : 1));
     }
     KM_TRY(f->engine->backend->finish(f->engine, finished, ks + 1, f->err));
-    for (int64_t q = 1; q < ks && f->owner->result.refine != 0; q++)
+    for (int64_t q = 1; q < ks && f->owner->result.refine != 0 && !f->is_ending; q++)
         KM_TRY(km_fit_keep_falling(f, finished, q));
     for (int64_t q = 0; q < ks; q++) KM_TRY(model_from_finish(f, &models[q], q, &finished[q]));
     result->models = models;

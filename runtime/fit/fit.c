@@ -62,6 +62,19 @@ km_status km_fit_report_phase(const km_fit_job *f, const char *phase, int64_t do
     return KM_OK;
 }
 
+// Asks the caller's callback. An answer of KM_FIT_STOP_WITH_RESULT is kept in the job; it goes on to the sweep, which
+// sees that each K has a model. Refinement and criteria end at once, their callers know that this is no failure. What
+// the finishing pass needs goes on.
+static int ask_caller(void *user, const km_progress *progress) {
+    km_fit_job *f = user;
+    int answer = f->asked->progress(f->asked->progress_user, progress);
+    int is_sweep = !strcmp(progress->phase, "sweep"), is_finish = !strcmp(progress->phase, "finish");
+    int has_models = f->best != NULL;
+    if (answer != KM_FIT_STOP_WITH_RESULT || !has_models) return answer;
+    f->is_ending = 1;
+    return is_finish ? 0 : is_sweep ? KM_FIT_STOP_WITH_RESULT : 1;
+}
+
 static void fit_free(km_fit_job *f) {
     if (f->engine) f->engine->backend->engine_destroy(&f->engine);
     km_build_clear(&f->build);
@@ -157,6 +170,9 @@ static km_status walk(km_fit_job *f, const km_spec *spec) {
     KM_TRY(timed(f, km_fit_run_refine, &timing->refine_ms, "refined"));
     KM_TRY(timed(f, km_fit_finish_models, &timing->finish_ms, "finished and scored"));
     timing->finish_ms -= timing->criteria_ms;
+    if (f->is_ending)
+        km_result_warn(f->owner, f->params->log,
+                       "the fit was interrupted: each K has the best of its runs as far as they came");
     return describe(f);
 }
 
@@ -166,11 +182,19 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
     km_fit_params_init(&defaults);
     *out = NULL;
     km_fit_job f = {.params = params ? params : &defaults, .data = data, .begin_ms = km_now_ms(), .err = err};
+    km_fit_params asking = *f.params;
     KM_TRY(check_params(f.params, err));
     KM_TRY(km_result_create(&f.owner, err));
     km_spec_init(&f.spec);
     km_build_init(&f.build);
+    if (asking.progress) {
+        asking.progress = ask_caller;
+        asking.progress_user = &f;
+        f.asked = f.params;
+        f.params = &asking;
+    }
     km_status status = walk(&f, spec);
+    f.owner->result.interrupted = f.is_ending;
     if (km_data_check(data, err) != KM_OK) status = KM_ERROR_IO;
     f.owner->result.timing.total_ms = km_now_ms() - f.begin_ms;
     fit_free(&f);

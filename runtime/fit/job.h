@@ -12,6 +12,7 @@
 // Everything it owns is freed when the fit ends; the result is handed over.
 typedef struct km_fit_job {
     const km_fit_params *params;
+    const km_fit_params *asked; // the caller's, where `params` are a copy with a callback of our own
     const km_data *data;
     km_spec spec; // completed from the data
     int64_t restarts;
@@ -29,6 +30,7 @@ typedef struct km_fit_job {
     double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
     struct km_cluster_means *means;     // of finished models (criteria/means.h); NULL: no memory
     int64_t sweep_work;
+    int is_ending; // the caller wants no more than a result of what is there
     double begin_ms;
     km_error *err;
 } km_fit_job;

@@ -7,6 +7,7 @@
 #include "../threads.h"
 #include "job.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ km_status km_fit_run_sweep(km_fit_job *f) {
             km_result_alloc(f->owner, f->spec.clusters[q] * (f->engine->d + 1), sizeof(double), f->err);
         f->best[q].inertias = km_result_alloc(f->owner, f->restarts, sizeof(double), f->err);
         if (!f->best[q].centroids || !f->best[q].inertias) return KM_ERROR_MEMORY;
+        for (int64_t r = 0; r < f->restarts; r++) f->best[q].inertias[r] = NAN; // restarts that never end
     }
     km_sweep_params params = {.restarts = f->restarts,
                               .total_square = f->stats.total_square,
@@ -50,7 +52,7 @@ km_status km_fit_run_sweep(km_fit_job *f) {
     params.stop = stop_of(f);
     KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->sweep_work, &f->seeds, &params,
                         f->err));
-    KM_TRY(km_fit_restarts_agree(f, params.stop.shift_max));
+    if (!f->is_ending) KM_TRY(km_fit_restarts_agree(f, params.stop.shift_max)); // it needs all of them
     km_counters *counters = &f->owner->result.counters;
     *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1};
     if (f->engine->backend->counters) f->engine->backend->counters(f->engine, counters);
@@ -81,10 +83,12 @@ km_refine_params km_fit_refine_params(const km_fit_job *f) {
 km_status km_fit_run_refine(km_fit_job *f) {
     km_result *result = &f->owner->result;
     result->refine = wanted_refine(f);
-    if (result->refine == 0) return KM_OK;
+    if (result->refine == 0 || f->is_ending) return KM_OK;
     km_refine_params params = km_fit_refine_params(f);
-    KM_TRY(km_fit_report_phase(f, "refine", 0, 0));
-    return km_refine(f->engine, f->best, &result->refine_passes, &params, f->err);
+    km_status asked = km_fit_report_phase(f, "refine", 0, 0);
+    if (asked != KM_OK) return f->is_ending ? KM_OK : asked;
+    km_status status = km_refine(f->engine, f->best, &result->refine_passes, &params, f->err);
+    return status == KM_ERROR_INTERRUPTED && f->is_ending ? KM_OK : status;
 }
 
 static double finished_inertia(const km_finish_model *finished) {

@@ -196,6 +196,7 @@ static int fill_result(json_t *root, const km_result *result) {
     failed |= json_object_set_new(root, "passes", json_integer(result->passes));
     failed |= json_object_set_new(root, "refine", refine_to_json(result->refine));
     failed |= json_object_set_new(root, "refine_passes", json_integer(result->refine_passes));
+    failed |= json_object_set_new(root, "interrupted", json_boolean(result->interrupted));
     failed |= json_object_set_new(root, "scale", json_string(km_scale_name(result->scale)));
     if (result->feature_names)
         failed |=
