@@ -62,6 +62,8 @@ typedef enum cli_id {
     CLI_PLOT,
     CLI_REPORT,
     CLI_THREADS,
+    CLI_MEMORY_MAX,
+    CLI_DEVICE_MEMORY_MAX,
     CLI_SOURCE,
     CLI_COMPILER,
     CLI_CACHE_DIR,
@@ -218,6 +220,8 @@ int cli_choice(const cli_parser *parser, const char *option, int *out, const cha
 // One of km_scale_name.
 int cli_scale(const cli_parser *parser, km_scale *out);
 int cli_criterion(const cli_parser *parser, km_criterion *out); // a name, or what people call it: ch, db
+// Bytes: "4G", "512M", "1.5G", "100000"; K, M, G, T are powers of 1024.
+int cli_bytes(const cli_parser *parser, const char *option, int64_t *out);
 // Threads that --threads gave, else those of OMP_NUM_THREADS, else 0: all cores.
 int64_t cli_threads(int64_t given);
 // A list of criteria, names with commas between them or "all", as bits 1 << criterion.

@@ -132,6 +132,10 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         return take_gap_box(&fit->gap_box, parser);
     case CLI_THREADS:
         return cli_int(parser, "--threads", &fit->threads, 1, 4096);
+    case CLI_MEMORY_MAX:
+        return cli_bytes(parser, "--memory-max", &fit->memory_max);
+    case CLI_DEVICE_MEMORY_MAX:
+        return cli_bytes(parser, "--device-memory-max", &fit->device_memory_max);
     case CLI_SOURCE:
         options->source = parser->value;
         return 0;
@@ -629,6 +633,10 @@ static const cli_option options_list[] = {
     {CLI_REPORT, "report", 0, "FILE.html", "write all of it as one page: pictures, tables, what was run"},
     {CLI_THREADS, "threads", 0, "N",
      "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result"},
+    {CLI_MEMORY_MAX, "memory-max", 0, "BYTES",
+     "memory that this process may hold, as 512M or 4G, pages of mapped\n"
+     "files not counted; the plan keeps within it, or nothing is read"},
+    {CLI_DEVICE_MEMORY_MAX, "device-memory-max", 0, "BYTES", "likewise, of a GPU's memory"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_SOURCE, "source", 0, "FILE",
      "use this text (an emitted file, edited by hand) for the kernels;\n"

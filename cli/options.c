@@ -241,6 +241,21 @@ int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t 
     return 0;
 }
 
+int cli_bytes(const cli_parser *parser, const char *option, int64_t *out) {
+    static const char units[] = "KMGT";
+    char *end;
+    double value = strtod(parser->value, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) value = ldexp(value, 10 * (int)(unit - units + 1));
+    if (unit) end++;
+    int is_number = end != parser->value && *end == 0 && parser->value[0] >= '0' && parser->value[0] <= '9';
+    if (!is_number || !(value >= 1) || !(value < 0x1p62))
+        return cli_usage(parser->command, "%s must be bytes, as 512M, 4G or 1.5G, got '%s'", option,
+                         parser->value);
+    *out = (int64_t)value;
+    return 0;
+}
+
 int64_t cli_threads(int64_t given) {
     const char *wanted = getenv("OMP_NUM_THREADS"); // "4", or "4,2": of each level of nesting
     if (given || !wanted) return given;

@@ -156,11 +156,35 @@ static void add_skipping(km_text *out, const km_plan *plan, double value) {
 }
 
 // The most memory that a fit takes at one time, and what is free where that is known.
+static void add_row(km_text *out, const char *what, int64_t bytes) {
+    char text[32];
+    if (bytes > 0)
+        km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, what, VALUE_WIDTH + 5,
+                       bytes_text(text, (double)bytes));
+}
+
+// What it is for. Points arrive, then runs are seeded, iterated and finished: of what only one of these needs, the most
+// is in the whole.
+static void add_purposes(km_text *out, const km_plan *plan) {
+    km_memory memory;
+    km_memory_of(&memory, plan);
+    km_text_printf(out, "memory of a fit by purpose, on the %s:\n",
+                   plan->spec.target.kind == KM_TARGET_CUDA ? "GPU" : "host");
+    add_row(out, "  points", memory.points);
+    add_row(out, "  while points arrive", memory.arriving);
+    add_row(out, "  centroids, sums, labels of runs", memory.slots);
+    add_row(out, "  kept between passes", memory.pass);
+    add_row(out, "  seeds, or finishing and labels", memory.steps);
+    add_row(out, "  kernels, stacks, models", memory.spare);
+}
+
 static void add_whole(km_text *out, const km_plan *plan) {
     char bytes[32];
     if (!plan->memory_bytes) return;
+    add_purposes(out, plan);
     km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, "a whole fit, at one time", VALUE_WIDTH + 5,
                    bytes_text(bytes, (double)plan->memory_bytes));
+    add_row(out, "on the host beside that", plan->host_bytes);
     if (!plan->facts.memory_free_bytes) return;
     km_text_printf(out, "%-*s%*s%s\n", NAME_WIDTH + 10, "free", VALUE_WIDTH + 5,
                    bytes_text(bytes, (double)plan->facts.memory_free_bytes),

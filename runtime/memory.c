@@ -115,6 +115,13 @@ int64_t km_host_free(const char *root) {
     return left > 0 ? left + km_pages_kept() : 0;
 }
 
+int64_t km_host_left_of(int64_t most) {
+    char text[8192];
+    int64_t kib = read_text(text, sizeof text, "", "/proc/self/status") ? number_of(text, "RssAnon:") : 0;
+    int64_t left = most - (kib > 0 ? kib * 1024 : 0) + km_pages_kept();
+    return left > 0 ? left : 1;
+}
+
 km_status km_host_check(const char *what, int64_t bytes, km_error *err) {
     if (bytes < KM_HOST_LOOK_BYTES) return KM_OK;
     int64_t left = km_host_free(NULL);

@@ -8,6 +8,9 @@
 // addresses leave. 0: unknown. `root` is put before /proc and /sys (for tests), or NULL.
 int64_t km_host_free(const char *root);
 
+// Bytes that this process may still take of `most` that it may hold, pages of mapped files not counted; at least 1.
+int64_t km_host_left_of(int64_t most);
+
 enum { KM_HOST_LOOK_BYTES = 64 << 20 };
 // KM_ERROR_MEMORY where `bytes` more for `what` are above that: the system would hand out memory that it does not have,
 // and kill the process once it is used. Less than KM_HOST_LOOK_BYTES is not checked.

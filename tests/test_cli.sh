@@ -468,6 +468,16 @@ assert json.load(open(sys.argv[1]))["refine"] == "auto"' "$work/stdout"
     one_line_error
     rm "$work/in/huge.f32"
     no_files
+    in_bound() { "$kmgen" fit "$iris" -k 2..5 -t cpu -v "$@" 2>/dev/null | grep ^digest; }
+    expect "a bound on the memory changes the result" test "$(in_bound --memory-max 1.5G)" = "$(in_bound)"
+    run 1 fit "$iris" -k 2..5 -t cpu --memory-max 10M --labels l.npy
+    in_stderr 'needs .* are free.*\(memory_max is 0\.01 GiB\)$'
+    one_line_error
+    run 1 fit "$iris" -k 2..5 -t cpu --memory-max 10M --dry-run
+    in_stdout '^memory of a fit by purpose, on the host:$'
+    in_stdout '^  points +[0-9.]+ KiB$'
+    in_stdout '^free .* does not fit$'
+    for size in 0 x 4Q 4GB -1 ''; do run 2 fit "$iris" -k 2..5 --memory-max "$size"; done
     no_files
     head -n 6 "$iris" >"$work/in/init.csv"
     run 0 fit "$iris" -k 2..5 --init "$work/in/init.csv" --json -

@@ -229,15 +229,20 @@ END_TEST
 // A limit -----------------------------------------------------------------------------------------------------
 
 #ifndef __SANITIZE_ADDRESS__
-// The same fit under a limit of addresses, in a process of its own: its labels and inertia go to `fd`, or the
-// sentence that refused it.
-static void fit_under(int fd, const shape *s, int64_t bytes, const km_data *data) {
+typedef enum limit_of { NO_LIMIT, OF_ADDRESSES, OF_PARAMS } limit_of;
+
+// The same fit under a limit, of addresses or that of its parameters, in a process of its own: its labels and inertia
+// go to `fd`, or the sentence that refused it.
+static void fit_under(int fd, const shape *s, limit_of limit, int64_t bytes, const km_data *data) {
     km_error err = {""};
     km_spec spec;
     km_fit_params params;
     km_result *result = NULL;
     job_of(&spec, &params, s);
-    if (bytes) {
+    const int64_t much = INT64_C(1) << 40;
+    if (limit == OF_PARAMS)
+        params.memory_max = much - km_host_left_of(much) + bytes; // held now, and so many more
+    if (limit == OF_ADDRESSES) {
         char text[64] = "";
         FILE *stream = fopen("/proc/self/statm", "re");
         if (!stream || !fgets(text, sizeof text, stream)) _exit(3);
@@ -263,11 +268,11 @@ static void fit_under(int fd, const shape *s, int64_t bytes, const km_data *data
 }
 
 // Forks, and reads all that the child wrote.
-static char *outcome_of(int64_t *size, const shape *s, int64_t bytes, const km_data *data) {
+static char *outcome_of(int64_t *size, const shape *s, limit_of limit, int64_t bytes, const km_data *data) {
     FILE *file = tmpfile();
     ck_assert_ptr_nonnull(file);
     pid_t child = fork();
-    if (child == 0) fit_under(fileno(file), s, bytes, data);
+    if (child == 0) fit_under(fileno(file), s, limit, bytes, data);
     int code = 0;
     ck_assert_int_eq(waitpid(child, &code, 0), child);
     ck_assert_msg(WIFEXITED(code) && WEXITSTATUS(code) == 0, "the fit ended with %d", code);
@@ -292,20 +297,23 @@ START_TEST(a_limit_changes_no_result) {
     job_of(&spec, &params, &s);
     ck_assert_int_eq(km_fit_plan(&plan, &spec, data, &params, &err), KM_OK);
     int64_t sizes[2], stacks = sysconf(_SC_NPROCESSORS_ONLN) * (8 << 20);
-    char *free_one = outcome_of(&sizes[0], &s, 0, data);
+    char *free_one = outcome_of(&sizes[0], &s, NO_LIMIT, 0, data);
     ck_assert_int_eq(((int64_t *)(void *)free_one)[0], KM_OK);
     // Just too little for what was planned without a limit: the algorithm, or the restarts, give way.
-    char *tight = outcome_of(&sizes[1], &s, plan.memory_bytes * 9 / 10 + stacks, data);
+    const limit_of limit = _i ? OF_PARAMS : OF_ADDRESSES;
+    if (limit == OF_PARAMS) stacks = 0; // only what is used counts
+    char *tight = outcome_of(&sizes[1], &s, limit, plan.memory_bytes * 9 / 10 + stacks, data);
     ck_assert_int_eq(((int64_t *)(void *)tight)[0], KM_OK);
     ck_assert_int_eq(sizes[0], sizes[1]);
     ck_assert_int_eq(((int64_t *)(void *)free_one)[2], ((int64_t *)(void *)tight)[2]);
     ck_assert_int_eq(memcmp(free_one + 24, tight + 24, (size_t)sizes[0] - 24), 0);
     free(tight);
     // Too little for anything: refused, and nobody was asked for the memory.
-    tight = outcome_of(&sizes[1], &s, (20 << 20) + stacks, data);
+    tight = outcome_of(&sizes[1], &s, limit, (20 << 20) + stacks, data);
     ck_assert_int_eq(((int64_t *)(void *)tight)[0], KM_ERROR_MEMORY);
     ck_assert_msg(strstr(tight + 24, "400000 points of 4 features do not fit: a fit on cpu"), "%s",
                   tight + 24);
+    ck_assert_int_eq(strstr(tight + 24, "(memory_max is ") != NULL, limit == OF_PARAMS);
     free(tight);
     free(free_one);
     free(values);
@@ -459,7 +467,7 @@ int main(void) {
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, fits_take_what_was_planned, 0, SHAPES);
 #ifndef __SANITIZE_ADDRESS__
-    tcase_add_test(tests, a_limit_changes_no_result);
+    tcase_add_loop_test(tests, a_limit_changes_no_result, 0, 2);
 #endif
     tcase_add_test(tests, a_table_beyond_the_memory_is_refused_before_it_is_read);
     tcase_add_test(tests, advice_is_what_helps);

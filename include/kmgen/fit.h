@@ -72,6 +72,12 @@ typedef struct km_fit_params {
     km_gap_box gap_box;      ///< Default KM_GAP_UNIFORM.
     km_labels_wanted labels; ///< Which models' labels are returned. Default KM_LABELS_NONE.
     int64_t threads;         ///< CPU threads. Default 0: all cores. Never changes results.
+    /// Bytes of the machine's memory that this process may hold, pages of mapped files not counted; what it holds when
+    /// the fit begins is taken off. The plan keeps within it, or the fit is refused before it reads a point:
+    /// KM_ERROR_MEMORY. Never changes results. Default 0: what is free.
+    int64_t memory_max;
+    int64_t
+        device_memory_max; ///< Bytes of a GPU's memory that a fit may take, likewise. Default 0: what is free.
     const char *cache_dir;   ///< See km_module_params. Default NULL.
     int64_t cache_bytes_max; ///< See km_module_params. Default 1 GiB; 0 means it too.
     const char *compiler;    ///< See km_module_params. Default NULL.

@@ -133,13 +133,29 @@ static km_status make_plan(km_plan *plan, const km_fit_job *f, int recalls, km_e
     return km_plan_make(plan, &f->spec, &params.plan, err);
 }
 
+// What the caller lets the fit take counts as free, where that is less.
+static void limit_memory(const km_fit_params *p, km_device_facts *facts) {
+    int is_host = facts->target.kind == KM_TARGET_CPU;
+    int64_t most = is_host ? p->memory_max : p->device_memory_max;
+    if (most <= 0) return;
+    int64_t left = is_host ? km_host_left_of(most) : most;
+    if (!facts->memory_free_bytes || left < facts->memory_free_bytes) facts->memory_free_bytes = left;
+}
+
+static km_status open_device(km_device **out, const km_fit_job *f, int ordinal, const char *compiler,
+                             km_error *err) {
+    KM_TRY(km_device_open(out, ordinal, compiler, f->params->log, err));
+    limit_memory(f->params, &(*out)->facts);
+    return KM_OK;
+}
+
 static km_status open_wanted(km_fit_job *f) {
     const km_fit_params *p = f->params;
     km_error first = {{0}};
-    km_status status = km_device_open(&f->device, wanted_device(f), p->compiler, p->log, &first);
+    km_status status = open_device(&f->device, f, wanted_device(f), p->compiler, &first);
     if (status != KM_OK && may_fall_back(f)) {
         if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
-        KM_TRY(km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err));
+        KM_TRY(open_device(&f->device, f, KM_HOST, p->compiler, f->err));
     } else if (status != KM_OK) {
         return km_fail(f->err, status, "%s", first.text);
     }
@@ -170,7 +186,7 @@ static double fit_ms(const km_fit_job *f, km_fit_time *time) {
 static km_status open_faster(km_fit_job *f) {
     const km_log *log = f->params->log;
     km_fit_time cpu, cuda;
-    KM_TRY(km_device_open(&f->device, KM_HOST, NULL, log, f->err));
+    KM_TRY(open_device(&f->device, f, KM_HOST, NULL, f->err));
     read_table(f);
     if (fit_ms(f, &cpu) > 0 && cpu.total_ms <= KM_CONTEXT_MS + KM_NVRTC_MS) {
         km_log_line(log, KM_LOG_INFO,
@@ -203,13 +219,31 @@ static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error 
     km_device_facts host;
     km_plan_params params = plan_params(f);
     int known = f->device->backend != &km_backend_cpu && km_device_query(&host, KM_HOST, NULL) == KM_OK;
-    return km_memory_refuse(plan, &f->spec, &params, known ? &host : NULL, err);
+    if (known) limit_memory(f->params, &host);
+    km_error own = {{0}};
+    km_status status = km_memory_refuse(plan, &f->spec, &params, known ? &host : NULL, &own);
+    int is_host = f->device->backend == &km_backend_cpu;
+    int64_t most = is_host ? f->params->memory_max : f->params->device_memory_max;
+    if (most <= 0) return km_fail(err, status, "%s", own.text);
+    return km_fail(err, status, "%s (%s is %.2f GiB)", own.text, is_host ? "memory_max" : "device_memory_max",
+                   (double)most / 0x1p30);
+}
+
+// What a GPU's fit takes of the machine's memory.
+static km_status check_host(const km_fit_job *f, const km_plan *plan) {
+    int64_t most = f->params->memory_max, left = most > 0 ? km_host_left_of(most) : 0;
+    if (most <= 0 || plan->host_bytes <= left) return km_host_check("the labels", plan->host_bytes, f->err);
+    return km_fail(
+        f->err, KM_ERROR_MEMORY,
+        "a fit on a GPU needs %.2f GiB of the machine's memory beside the GPU's, memory_max leaves "
+        "%.2f GiB; raise it, or keep no labels",
+        (double)plan->host_bytes / 0x1p30, (double)left / 0x1p30);
 }
 
 // The same fit on the CPU, if it fits there; `first` says why.
 static km_status plan_on_cpu(km_plan *plan, km_fit_job *f, const km_error *first) {
     km_device *device = f->device, *host = NULL;
-    KM_TRY(km_device_open(&host, KM_HOST, NULL, f->params->log, f->err));
+    KM_TRY(open_device(&host, f, KM_HOST, NULL, f->err));
     km_plan on_host;
     km_plan_init(&on_host);
     f->device = host;
@@ -237,7 +271,7 @@ km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls) {
     KM_TRY(make_plan(plan, f, recalls, f->err));
     // What is said of the tuning table and of the given text comes after the spec's lines, which were said before.
     km_fit_warn_of_lines(f, plan->spec.warnings + strlen(f->spec.warnings));
-    if (km_plan_fits(plan)) return km_host_check("the labels", plan->host_bytes, f->err);
+    if (km_plan_fits(plan)) return check_host(f, plan);
     refuse_plan(f, plan, &first);
     if (may_fall_back(f) && !f->params->source_text) return plan_on_cpu(plan, f, &first);
     return km_fail(f->err, KM_ERROR_MEMORY, "%s", first.text);
@@ -265,7 +299,7 @@ static km_status build_on_cpu(km_fit_job *f, const km_error *first) {
     if (f->engine) f->engine->backend->engine_destroy(&f->engine);
     km_build_clear(&f->build);
     km_device_close(&f->device);
-    KM_TRY(km_device_open(&f->device, KM_HOST, NULL, p->log, f->err)); // p->compiler was the GPU's
+    KM_TRY(open_device(&f->device, f, KM_HOST, NULL, f->err)); // p->compiler was the GPU's
     read_table(f);
     return build_on_device(f, f->err);
 }
