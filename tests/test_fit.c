@@ -1196,6 +1196,57 @@ START_TEST(progress_ends_with_a_result) {
 }
 END_TEST
 
+typedef struct rewriting {
+    const char *phase, *path;
+    int64_t bytes; // to append; 0: the same bytes are written again
+} rewriting;
+
+static int rewrite_in(void *user, const km_progress *progress) {
+    rewriting *w = user;
+    if (!w->phase || strcmp(progress->phase, w->phase)) return 0;
+    w->phase = NULL;
+    FILE *file = fopen(w->path, "r+b");
+    ck_assert_ptr_nonnull(file);
+    if (w->bytes) fseek(file, 0, SEEK_END);
+    const double zeros[4] = {0};
+    ck_assert_uint_eq(fwrite(zeros, 1, 32, file), 32);
+    ck_assert_int_eq(fclose(file), 0);
+    return 0;
+}
+
+// A file that others write to while a fit has it mapped: no result of two states of it.
+START_TEST(a_file_that_changes_is_refused) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/changes.f64", folder);
+    job j = job_open(ref_uniform(3001, 4, 11, KM_FLOAT64), "2..4");
+    km_data *own = j.data;
+    for (int t = 0; t < 3; t++) {
+        km_error err = {{0}};
+        km_data_params params;
+        FILE *file = fopen(path, "wb");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_uint_eq(fwrite(j.points.x, 8, 3001 * 4, file), 3001 * 4);
+        fclose(file);
+        usleep(20000); // the clock of file times has coarse steps
+        km_data_params_init(&params);
+        params.features = 4;
+        must(km_data_open(&j.data, path, &params, &err), &err, "open");
+        rewriting w = {t == 2 ? NULL : "sweep", path, t == 0 ? 32 : 0};
+        j.params.progress = rewrite_in;
+        j.params.progress_user = &w;
+        if (t == 2) {
+            km_result *result = fit(&j);
+            km_result_destroy(&result);
+        } else {
+            check_refused(&j, KM_ERROR_IO, "changed while it was read");
+        }
+        km_data_destroy(&j.data);
+    }
+    j.data = own;
+    job_close(&j);
+}
+END_TEST
+
 // Scales ----------------------------------------------------------------------------------------------------
 
 START_TEST(scales_keep_original_units) {
@@ -2050,6 +2101,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(runs, few_changes_stop_early, 0, 2);
     tcase_add_test(runs, progress_interrupts);
     tcase_add_loop_test(runs, progress_ends_with_a_result, 0, 2);
+    tcase_add_test(runs, a_file_that_changes_is_refused);
     tcase_add_loop_test(runs, scales_keep_original_units, 0, 6);
     TCase *same = case_of(suite, "same");
     tcase_add_loop_test(same, same_bits_every_time, 0, 4);

@@ -2,16 +2,19 @@
 // Files that become shorter while they are mapped. Reading behind the new end raises SIGBUS, which would end the
 // program without a message. A copy in memory would take twice the memory and, for a table that is read once, twice
 // the time. So the signal is caught: zeros are mapped behind the new end, the reader goes on, and km_table_is_lost
-// tells afterwards that what was read is not the file.
+// tells afterwards that what was read is not the file. A file that others write to while it is mapped is told by its size
+// and the time of its last change.
 #include "../../base/error.h"
 #include "reader.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAPPINGS_MAX = 256 };
@@ -20,6 +23,9 @@ enum { MAPPINGS_MAX = 256 };
 typedef struct mapping {
     atomic_uintptr_t begin, end; // begin 0: none
     atomic_int is_lost;
+    int fd; // of our own, to see whether the file is as it was; -1: none is left
+    int64_t size;
+    struct timespec changed;
 } mapping;
 
 static mapping mappings[MAPPINGS_MAX];
@@ -71,6 +77,31 @@ static void catch_bus_errors(void) {
     sigaction(SIGBUS, &action, &before);
 }
 
+static void watch(mapping *m, int fd) {
+    struct stat there;
+    m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (m->fd < 0) return;
+    if (fstat(m->fd, &there) != 0) {
+        close(m->fd);
+        m->fd = -1;
+        return;
+    }
+    m->size = there.st_size;
+    m->changed = there.st_mtim;
+}
+
+static int has_changed(const mapping *m) {
+    struct stat now;
+    if (m->fd < 0 || fstat(m->fd, &now) != 0) return 0;
+    return now.st_size != m->size || now.st_mtim.tv_sec != m->changed.tv_sec ||
+           now.st_mtim.tv_nsec != m->changed.tv_nsec;
+}
+
+static int is_shorter(const mapping *m) {
+    struct stat now;
+    return fstat(m->fd, &now) == 0 && now.st_size < m->size;
+}
+
 int km_table_map(km_table *table, int64_t bytes, int fd) {
     pthread_once(&once, catch_bus_errors);
     pthread_mutex_lock(&lock);
@@ -81,6 +112,7 @@ int km_table_map(km_table *table, int64_t bytes, int fd) {
     if (memory != MAP_FAILED) {
         uintptr_t pages = ((uintptr_t)bytes + page_bytes - 1) / page_bytes;
         atomic_store(&mappings[i].is_lost, 0);
+        watch(&mappings[i], fd);
         atomic_store(&mappings[i].end, (uintptr_t)memory + pages * page_bytes);
         atomic_store(&mappings[i].begin, (uintptr_t)memory);
     }
@@ -99,13 +131,18 @@ int km_table_is_lost(const km_table *table) {
 
 void km_table_unmap(km_table *table) {
     mapping *m = mapping_at((uintptr_t)table->memory);
+    if (m && m->fd >= 0) close(m->fd);
     if (m) atomic_store(&m->begin, 0);
     munmap(table->memory, (size_t)table->mapped_bytes);
 }
 
 km_status km_table_check(const km_table *table, const char *name, km_error *err) {
-    if (!km_table_is_lost(table)) return KM_OK;
+    const mapping *m = table->mapped_bytes ? mapping_at((uintptr_t)table->memory) : NULL;
+    if (!m || (!km_table_is_lost(table) && !has_changed(m))) return KM_OK;
     if (err) err->text[0] = 0; // an error that the zeros caused
+    if (!km_table_is_lost(table) && !is_shorter(m))
+        return km_fail(err, KM_ERROR_IO, "%s changed while it was read; use a copy that nothing writes to",
+                       name);
     return km_fail(
         err, KM_ERROR_IO,
         "%s became shorter, or its disk failed, while it was read; use a copy that nothing writes to", name);
