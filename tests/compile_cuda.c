@@ -11,6 +11,7 @@
 // KMGEN_NVRTC names the folder of libnvrtc; without it, any that is found is taken. Without NVRTC: exit 77, or 1 with
 // CI=true.
 #include "cover.h"
+#include "gen/cuda/subsets.h"
 #include "gen/design.h"
 #include "gen/source.h"
 #include "runtime/cuda/driver.h"
@@ -139,6 +140,53 @@ static int add_jobs(void *user, const km_spec *spec) {
         for (int v = 1; v < 4 && has_variants(spec, arches[i]); v++)
             failures += add_job(spec, arches[i], v & 1, v >> 1);
     }
+    return failures;
+}
+
+// Kernels for subsets of a table's columns (kmgen explore): those of pairs whose centroids are in registers, in shared
+// memory, and the largest.
+static int add_subsets_of(int arch, km_type type, int weighted) {
+    static const int32_t sizes[] = {1, 2, 3, 4, 6}, ks[] = {2, 3, 8, 10, 40, 100};
+    km_subset_shapes shapes = {sizes, sizeof sizes / sizeof *sizes, ks, sizeof ks / sizeof *ks};
+    km_error err = {{0}};
+    km_spec spec;
+    km_plan plan;
+    km_plan_params params;
+    km_source source;
+    int32_t k = 8;
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_plan_params_init(&params);
+    km_source_init(&source);
+    snprintf(spec.name, sizeof spec.name, "subsets_%s", type == KM_FLOAT64 ? "float64" : "float32");
+    spec.features = 18;
+    spec.clusters = &k;
+    spec.clusters_count = 1;
+    spec.type = type;
+    spec.target = (km_target){KM_TARGET_CUDA, arch};
+    params.weighted = weighted;
+    params.untuned = 1;
+    km_status status = km_plan_make(&plan, &spec, &params, &err);
+    if (status == KM_OK) status = km_subsets_emit(&source, &plan, &shapes, NULL, &err);
+    for (; status == KM_ERROR_PLAN && shapes.clusters_count > 4;) { // of shared memory
+        shapes.clusters_count--;
+        status = km_subsets_emit(&source, &plan, &shapes, NULL, &err);
+    }
+    if (status != KM_OK) fprintf(stderr, "%s, sm_%d: %s\n", spec.name, arch, err.text);
+    snprintf(source.plan.spec.name, sizeof source.plan.spec.name, "%s", spec.name);
+    int failed = status != KM_OK || add_part(&source, "pass", strdup(source.text), arch, weighted, 0);
+    km_plan_clear(&plan);
+    km_source_clear(&source);
+    return failed;
+}
+
+static int add_subsets(const km_nvrtc *nvrtc) {
+    int failures = 0;
+    for (int i = 0; i < arches_count; i++)
+        for (int weighted = 0; weighted < 2 && knows(nvrtc, arches[i]); weighted++) {
+            failures += add_subsets_of(arches[i], KM_FLOAT32, weighted);
+            failures += add_subsets_of(arches[i], KM_FLOAT64, weighted);
+        }
     return failures;
 }
 
@@ -421,6 +469,7 @@ int main(int argc, char **argv) {
     if (!arches_count) memcpy(arches, all_arches, sizeof arches);
     if (!arches_count) arches_count = ARCHES_COUNT;
     for (int i = 2; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
+    failures += add_subsets(&nvrtc);
     int is_short = !all || strcmp(all, "1") != 0;
     if (is_short) failures += keep_cover();
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);

@@ -150,7 +150,7 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
         }
         subset_fetch(tiles[0].x, tiles[0].w, args, span.first);
         for (int begin = 0, which = 0; begin < span.count; begin += SUBSET_TILE_POINTS, which ^= 1) {
-            asm volatile("cp.async.wait_group 0;" ::: "memory");
+            subset_copies_wait();
             __syncthreads();
             if (begin + SUBSET_TILE_POINTS < span.count)
                 subset_fetch(tiles[which ^ 1].x, tiles[which ^ 1].w, args,

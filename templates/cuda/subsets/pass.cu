@@ -20,10 +20,31 @@ struct __align__(16) subset_tile {
 constexpr int SUBSET_TILE_BYTES = SUBSET_TILE_POINTS * D * (int)sizeof(km_real);
 constexpr int SUBSET_PIECE = SUBSET_TILE_BYTES % 16 == 0 ? 16 : SUBSET_TILE_BYTES % 8 == 0 ? 8 : 4;
 
+// Copies that go on beside the arithmetic, where the device has them (sm_80 and newer); else at once.
+template <int BYTES> struct __align__(BYTES) subset_piece {
+    unsigned at[BYTES / 4];
+};
+
 template <int BYTES> __device__ __forceinline__ void subset_copy(void *to, const void *from) {
+#if __CUDA_ARCH__ >= 800
     const unsigned address = (unsigned)__cvta_generic_to_shared(to);
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(BYTES)
                  : "memory");
+#else
+    *(subset_piece<BYTES> *)to = *(const subset_piece<BYTES> *)from;
+#endif
+}
+
+__device__ __forceinline__ void subset_copies_commit() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void subset_copies_wait() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+#endif
 }
 
 // Begins to copy the tile from point `first` on, as a whole: rows behind the last point may be read (KM_PAD_ROWS).
@@ -35,7 +56,7 @@ __device__ __forceinline__ void subset_fetch(km_real *x, km_real *w, const km_su
     if (WEIGHTED)
         for (int at = threadIdx.x; at < SUBSET_TILE_POINTS; at += blockDim.x)
             subset_copy<sizeof(km_real)>(w + at, (const km_real *)args.weights + first + at);
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    subset_copies_commit();
 }
 
 // A row of numbers of a run in shared memory, for each of its clusters: vectors of 16 bytes, then what is left. A lane
@@ -146,7 +167,7 @@ __device__ __forceinline__ void subset_pass(const km_subsets_args &args) {
         }
         subset_fetch(tiles[0].x, tiles[0].w, args, span.first);
         for (int begin = 0, which = 0; begin < span.count; begin += SUBSET_TILE_POINTS, which ^= 1) {
-            asm volatile("cp.async.wait_group 0;" ::: "memory");
+            subset_copies_wait();
             __syncthreads();
             if (begin + SUBSET_TILE_POINTS < span.count)
                 subset_fetch(tiles[which ^ 1].x, tiles[which ^ 1].w, args,

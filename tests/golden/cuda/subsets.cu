@@ -60,7 +60,7 @@ typedef struct km_subsets_update_args {
 // a mean; points that all are the same add up to exactly 0. Sums of spans are added as doubles, in their order
 // (reduce.cu).
 
-// ... 17 definitions
+// ... 20 definitions
 
 // Block (runs, span): partial[span][j * numbers + i][position in `active`] = number i of cluster j.
 template <int C, int K, int THREADS>
@@ -106,7 +106,7 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
         }
         subset_fetch(tiles[0].x, tiles[0].w, args, span.first);
         for (int begin = 0, which = 0; begin < span.count; begin += SUBSET_TILE_POINTS, which ^= 1) {
-            asm volatile("cp.async.wait_group 0;" ::: "memory");
+            subset_copies_wait();
             __syncthreads();
             if (begin + SUBSET_TILE_POINTS < span.count)
                 subset_fetch(tiles[which ^ 1].x, tiles[which ^ 1].w, args,
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     km_subsets_pass_3_8(const __grid_constant__ km_subsets_args args) {
     subset_pass<3, 8, 128>(args);
 }
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
     km_subsets_finish_3_8(const __grid_constant__ km_subsets_args args) {
     subset_finish<3, 8, 128>(args);
 }
