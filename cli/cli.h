@@ -344,6 +344,9 @@ typedef struct cli_writer {
     const void *user;
 } cli_writer;
 
+// Writes a text of the library's, if it was made, and frees it.
+km_status cli_text_write(const char *path, char *text, km_status made, km_error *err);
+
 // Writes every output that it can, files first: one that fails (a disk that filled up) loses no other. Ctrl-C waits
 // until the files are there. 0, or an exit status after messages.
 int cli_outputs_write(const cli_output *outputs, int count, const cli_writer *writer);

@@ -179,10 +179,8 @@ static km_status write_models(const char *path, const km_explore_result *result,
 
 static km_status write_json(const char *path, const km_explore_result *result, km_error *err) {
     char *text = NULL;
-    km_status status = km_explore_to_json(&text, result, err);
-    if (status == KM_OK) status = km_text_write(path, text, err);
-    km_text_free(text);
-    return status;
+    km_status made = km_explore_to_json(&text, result, err);
+    return cli_text_write(path, text, made, err);
 }
 
 static km_status write_output(int output, const char *path, const void *user, km_error *err) {

@@ -141,6 +141,12 @@ int cli_outputs_check(const cli_command *command, const cli_output *outputs, int
     return 0;
 }
 
+km_status cli_text_write(const char *path, char *text, km_status made, km_error *err) {
+    if (made == KM_OK) made = km_text_write(path, text, err);
+    km_text_free(text);
+    return made;
+}
+
 int cli_outputs_write(const cli_output *outputs, int count, const cli_writer *writer) {
     int exit = CLI_DONE, on_stdout = -1;
     cli_interrupts_hold();

@@ -463,10 +463,8 @@ static int dry_run(const fit_job *job, const fit_options *options) {
 
 static km_status write_json(const char *path, const km_result *result, km_error *err) {
     char *text = NULL;
-    km_status status = km_result_to_json(&text, result, err);
-    if (status == KM_OK) status = km_text_write(path, text, err);
-    km_text_free(text);
-    return status;
+    km_status made = km_result_to_json(&text, result, err);
+    return cli_text_write(path, text, made, err);
 }
 
 static km_status write_report(const char *path, const fit_job *job, const fit_options *options,

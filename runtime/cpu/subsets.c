@@ -8,7 +8,6 @@
 #include "../../gen/cpu/facts.h"
 #include "../../templates/both.h"
 #include "../../templates/draws.h"
-#include "../rounding.h"
 #include "subsets.h"
 #include <math.h>
 #include <stdlib.h>
@@ -359,18 +358,14 @@ static void task_gathered(cpu_subset_task *t, cpu_subset_block *b, int64_t first
 // A run that is done takes part in the contest of its K.
 static km_status slot_done(cpu_subset_task *t, const cpu_subset_block *b, int64_t s, km_error *err) {
     cpu_slot *slot = &t->slots[s];
-    int64_t ks = b->job->clusters_count, d = t->view.base.d, restart = s / ks;
-    double *weights = b->weights + slot->k * d;
-    memcpy(b->weights, slot->centroids, (size_t)(slot->k * d) * sizeof *weights);
-    for (int64_t j = 0; j < slot->k; j++) weights[j] = slot->totals[j * t->view.pitch + d];
-    double rounding =
-        km_inertia_rounding(b->weights, weights, slot->k, d, b->table->base.n, t->view.total_square);
+    int64_t k = slot->k, d = t->view.base.d;
+    memcpy(b->weights, slot->centroids, (size_t)(k * d) * sizeof *b->weights);
+    for (int64_t j = 0; j < k; j++) b->weights[k * d + j] = slot->totals[j * t->view.pitch + d];
     t->inertias[s] = slot->state.inertia;
-    km_restart done = {restart, slot->state.inertia, rounding, slot->state.iterations, slot->state.converged,
-                       0,       b->weights};
     slot->state.phase = KM_SLOT_IDLE;
     t->running--;
-    return km_contest_offer(&t->contests[slot->k_index], &done, err);
+    return km_subset_offer(&t->contests[slot->k_index], s / b->job->clusters_count, &slot->state, b->weights,
+                           k, d, b->table->base.n, t->view.total_square, err);
 }
 
 // What becomes of the slots of a subset after a pass.
@@ -445,19 +440,11 @@ static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err
 static km_status task_take_best(cpu_subset_task *t, const km_subsets_job *job, km_error *err) {
     int64_t ks = job->clusters_count;
     for (int64_t q = 0; q < ks; q++) {
-        const km_restart *winner = km_contest_winner(&t->contests[q]);
-        KM_TRY(km_number_clusters(winner->centroids, t->fits[q].k, t->subset->size, err));
-        double limit = t->contests[q].limit + KM_SUBSETS_AGREE_RELATIVE * fmax(t->contests[q].limit, 0);
         km_subset_fit *fit = &t->fits[q];
-        fit->restart = winner->index;
-        fit->n_iter = winner->iterations;
-        fit->converged = winner->converged;
-        fit->restarts_agreed = fit->passes = 0;
-        memcpy(fit->centroids, winner->centroids, (size_t)(fit->k * t->subset->size) * sizeof(double));
-        for (int64_t r = 0; r < job->restarts; r++) {
-            fit->restarts_agreed += t->inertias[r * ks + q] <= limit;
-            fit->passes += t->slots[r * ks + q].state.iterations;
-        }
+        KM_TRY(km_subset_take_best(fit, &t->contests[q], t->subset->size, t->inertias + q, job->restarts, ks,
+                                   err));
+        fit->passes = 0;
+        for (int64_t r = 0; r < job->restarts; r++) fit->passes += t->slots[r * ks + q].state.iterations;
     }
     return KM_OK;
 }

@@ -2,8 +2,7 @@
 // Subsets of columns that a thread has in work (subsets.c), and their last read (subsets_finish.c).
 #ifndef KM_RUNTIME_CPU_SUBSETS_H
 #define KM_RUNTIME_CPU_SUBSETS_H
-#include "../contest.h"
-#include "../explore/subsets.h"
+#include "../explore/best.h"
 #include "../sweep.h"
 #include "cpu.h"
 #include "subset_kernels.h"

@@ -5,7 +5,7 @@
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
-#include "../contest.h"
+#include "../explore/best.h"
 #include "../rounding.h"
 #include "../sweep.h"
 #include "subsets_state.h"
@@ -329,47 +329,34 @@ static km_status look(group *g, km_error *err) {
 
 // The best restarts --------------------------------------------------------------------------------------------
 
-// Offers all restarts of one subset, and takes the winner. `row`: scratch; `best`: k x (size + 1).
-static km_status take_best(group *g, int64_t i, double *row, double *best, km_error *err) {
-    int64_t k = g->k, size = g->size, restarts = g->job->restarts,
-            bytes = k * (size + 1) * (int64_t)sizeof *row;
-    km_subset_fit *fit = g->fits[i * g->job->clusters_count + g->q];
+// Offers all restarts of one subset, and takes the winner. `row`: scratch; `best`: k x (size + 1); `inertias`: of all.
+static km_status take_best(group *g, int64_t i, double *row, double *best, double *inertias, km_error *err) {
+    int64_t k = g->k, size = g->size, restarts = g->job->restarts, n = g->s->table->base.n;
     km_contest contest;
-    km_contest_init(&contest, best, bytes);
+    km_contest_init(&contest, best, k * (size + 1) * (int64_t)sizeof *row);
     km_status status = KM_OK;
     for (int64_t r = 0; r < restarts; r++) {
         int64_t run = i * restarts + r;
-        const km_slot_state *state = &g->states[run];
-        double *weights = row + k * size;
         get_centroids(g, row, run);
-        for (int64_t j = 0; j < k; j++) weights[j] = g->weights[j * g->stride + run];
-        double rounding =
-            km_inertia_rounding(row, weights, k, size, g->s->table->base.n, g->limits[g->stride + run]);
-        km_restart done = {r, state->inertia, rounding, state->iterations, state->converged, 0, row};
-        KM_TRY_GOTO(km_contest_offer(&contest, &done, err));
+        for (int64_t j = 0; j < k; j++) row[k * size + j] = g->weights[j * g->stride + run];
+        inertias[r] = g->states[run].inertia;
+        KM_TRY_GOTO(
+            km_subset_offer(&contest, r, &g->states[run], row, k, size, n, g->limits[g->stride + run], err));
     }
-    const km_restart *winner = km_contest_winner(&contest);
-    KM_TRY_GOTO(km_number_clusters(winner->centroids, k, size, err));
-    double limit = contest.limit + KM_SUBSETS_AGREE_RELATIVE * fmax(contest.limit, 0);
-    fit->restart = winner->index;
-    fit->n_iter = winner->iterations;
-    fit->converged = winner->converged;
-    fit->restarts_agreed = 0;
-    for (int64_t r = 0; r < restarts; r++)
-        fit->restarts_agreed += g->states[i * restarts + r].inertia <= limit;
-    memcpy(fit->centroids, winner->centroids, (size_t)(k * size) * sizeof *row);
+    status = km_subset_take_best(g->fits[i * g->job->clusters_count + g->q], &contest, size, inertias,
+                                 restarts, 1, err);
 done:
     km_contest_free(&contest);
     return status;
 }
 
 static km_status take_all_best(group *g, km_error *err) {
-    int64_t numbers = g->k * (g->size + 1);
-    double *rows = malloc((size_t)(2 * numbers) * sizeof *rows);
-    if (!rows) return km_fail_memory(err, "the clusters of a run", 2 * numbers * 8);
+    int64_t numbers = g->k * (g->size + 1), all = 2 * numbers + g->job->restarts;
+    double *rows = malloc((size_t)all * sizeof *rows);
+    if (!rows) return km_fail_memory(err, "the clusters of a run", all * 8);
     km_status status = get_tables(g, err);
     for (int64_t i = 0; i < g->count && status == KM_OK; i++)
-        status = take_best(g, i, rows, rows + numbers, err);
+        status = take_best(g, i, rows, rows + numbers, rows + 2 * numbers, err);
     free(rows);
     return status;
 }
