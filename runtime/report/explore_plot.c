@@ -10,12 +10,13 @@
 #define PAGE_WIDTH 640.0
 #define LEFT 190.0
 #define RIGHT 600.0
-#define TOP 60.0
+#define TOP 76.0
 #define BAR 18.0
 #define STEP 26.0
 #define TEXT_SIZE 13.0
 
-static const km_colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, blue = {.12, .38, .66};
+static const km_colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, blue = {.12, .38, .66},
+                       orange = {.85, .45, .1};
 
 static int64_t bars_count(const km_explore_result *result) {
     int64_t count = 0;
@@ -34,6 +35,32 @@ static void draw_ticks(cairo_t *page, const km_axis *axis, double bottom) {
     }
 }
 
+// A column's bar, its number, and a mark where chance would end it: a column that is in many subsets is in many of the
+// best ones.
+static void draw_bar(cairo_t *page, const km_explore_result *result, const km_axis *axis, int64_t c,
+                     double y) {
+    double end = km_axis_place(axis, (double)result->among_best[c]);
+    double chance = (double)result->in_subsets[c] / (double)result->count * (double)result->best;
+    double mark = km_axis_place(axis, chance);
+    char text[200];
+    km_use_colour(page, blue);
+    cairo_rectangle(page, LEFT, y + (STEP - BAR) / 2, end - LEFT, BAR);
+    cairo_fill(page);
+    km_use_colour(page, ink);
+    if (result->names)
+        snprintf(text, sizeof text, "%.26s", result->names[c]);
+    else
+        snprintf(text, sizeof text, "column %lld", (long long)c + 1);
+    km_text_plain(text);
+    km_draw_text(page, text, LEFT - 8, y + STEP / 2 + TEXT_SIZE * .35, 1);
+    snprintf(text, sizeof text, "%lld", (long long)result->among_best[c]);
+    km_draw_text(page, text, fmax(end, mark) + 6, y + STEP / 2 + TEXT_SIZE * .35, 0);
+    km_use_colour(page, orange);
+    cairo_set_line_width(page, 2);
+    km_draw_line(page, mark, y + 2, mark, y + STEP - 2);
+    cairo_set_line_width(page, 1);
+}
+
 static void draw(cairo_t *page, const void *what) {
     const km_explore_result *result = what;
     double values[2] = {0, (double)result->best}, bottom = TOP + STEP * (double)bars_count(result), y = TOP;
@@ -45,21 +72,12 @@ static void draw(cairo_t *page, const void *what) {
     km_use_colour(page, ink);
     km_draw_fitted(page, text, 20, 32, PAGE_WIDTH - 40, 15);
     km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
+    km_draw_text(page, "Marks: how many chance would give it, as it is in so many of all subsets", 20, 54, 0);
     cairo_set_line_width(page, 1);
     draw_ticks(page, &axis, bottom);
     for (int64_t c = 0; c < result->d; c++) {
         if (!result->in_subsets[c]) continue;
-        double end = km_axis_place(&axis, (double)result->among_best[c]);
-        km_use_colour(page, blue);
-        cairo_rectangle(page, LEFT, y + (STEP - BAR) / 2, end - LEFT, BAR);
-        cairo_fill(page);
-        km_use_colour(page, ink);
-        if (result->names)
-            snprintf(text, sizeof text, "%.26s", result->names[c]);
-        else
-            snprintf(text, sizeof text, "column %lld", (long long)c + 1);
-        km_text_plain(text);
-        km_draw_text(page, text, LEFT - 8, y + STEP / 2 + TEXT_SIZE * .35, 1);
+        draw_bar(page, result, &axis, c, y);
         y += STEP;
     }
     km_use_colour(page, ink);
