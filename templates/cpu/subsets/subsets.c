@@ -208,13 +208,15 @@ KM_TARGET static void move_$s(const cpu_subset_tile *tile, cpu_subset_run *run, 
         from[m] = few ? to[m] + FEW * SUBSET_ROW : run->sums;
     }
     if (few) sums_clear(rows, 2 * MOVERS * FEW);
+    // Stores to sums might change what is not held here, as far as a compiler knows.
+    const uint8_t *labels = run->labels;
+    const int64_t step = tile->step;
+    //@ for f in s_columns
+    const km_real *x_$f = (const km_real *)tile->columns[$f];
+    //@ end
     for (int64_t c = 0; c < count; c++) {
-        const int64_t p = points[c], i = p / SUBSET_GROUP * tile->step + p % SUBSET_GROUP;
-        //@ for f in s_columns
-        const km_real *x_$f = (const km_real *)tile->columns[$f];
-        //@ end
-        MOVE_POINT_$s(to[c % MOVERS] + run->labels[p] * SUBSET_ROW, from[c % MOVERS] + old[p] * SUBSET_ROW,
-                      i);
+        const int64_t p = points[c], i = p / SUBSET_GROUP * step + p % SUBSET_GROUP;
+        MOVE_POINT_$s(to[c % MOVERS] + labels[p] * SUBSET_ROW, from[c % MOVERS] + old[p] * SUBSET_ROW, i);
     }
     for (int m = 0; few && m < MOVERS; m++) {
         sums_fold(run->sums, to[m], run->k);
@@ -226,21 +228,18 @@ KM_TARGET static void move_$s(const cpu_subset_tile *tile, cpu_subset_run *run, 
 KM_TARGET static void take_$s(const cpu_subset_tile *tile, cpu_subset_run *run, uint8_t *labels,
                               const uint64_t *moved) {
     uint8_t *old = run->labels;
-    if (run->mode == KM_CPU_MOVE) {
-        if (run->changed == 0) return;
-        run->labels = labels;
-        move_$s(tile, run, old, moved);
-        run->labels = old;
-    }
-    memcpy(old, labels, (size_t)((tile->count + SUBSET_GROUP - 1) / SUBSET_GROUP * SUBSET_GROUP));
-    if (run->mode == KM_CPU_MOVE) return;
+    const int moves = run->mode == KM_CPU_MOVE;
+    if (moves && run->changed == 0) return;
+    run->labels = labels; // in the first cache, which the old ones may not be
+    if (moves) move_$s(tile, run, old, moved);
     //@ if avx512
-    if (run->k <= FEW) {
+    else if (run->k <= FEW)
         add_masked_$s(tile, run);
-        return;
-    }
     //@ end
-    add_all_$s(tile, run);
+    else
+        add_all_$s(tile, run);
+    run->labels = old;
+    memcpy(old, labels, (size_t)((tile->count + SUBSET_GROUP - 1) / SUBSET_GROUP * SUBSET_GROUP));
 }
 
 KM_TARGET static void pass_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {

@@ -101,11 +101,13 @@ KM_TARGET static void move_1(const cpu_subset_tile *tile, cpu_subset_run *run, c
         from[m] = few ? to[m] + FEW * SUBSET_ROW : run->sums;
     }
     if (few) sums_clear(rows, 2 * MOVERS * FEW);
+    // Stores to sums might change what is not held here, as far as a compiler knows.
+    const uint8_t *labels = run->labels;
+    const int64_t step = tile->step;
+    const km_real *x_0 = (const km_real *)tile->columns[0];
     for (int64_t c = 0; c < count; c++) {
-        const int64_t p = points[c], i = p / SUBSET_GROUP * tile->step + p % SUBSET_GROUP;
-        const km_real *x_0 = (const km_real *)tile->columns[0];
-        MOVE_POINT_1(to[c % MOVERS] + run->labels[p] * SUBSET_ROW, from[c % MOVERS] + old[p] * SUBSET_ROW,
-                      i);
+        const int64_t p = points[c], i = p / SUBSET_GROUP * step + p % SUBSET_GROUP;
+        MOVE_POINT_1(to[c % MOVERS] + labels[p] * SUBSET_ROW, from[c % MOVERS] + old[p] * SUBSET_ROW, i);
     }
     for (int m = 0; few && m < MOVERS; m++) {
         sums_fold(run->sums, to[m], run->k);
@@ -117,15 +119,14 @@ KM_TARGET static void move_1(const cpu_subset_tile *tile, cpu_subset_run *run, c
 KM_TARGET static void take_1(const cpu_subset_tile *tile, cpu_subset_run *run, uint8_t *labels,
                               const uint64_t *moved) {
     uint8_t *old = run->labels;
-    if (run->mode == KM_CPU_MOVE) {
-        if (run->changed == 0) return;
-        run->labels = labels;
-        move_1(tile, run, old, moved);
-        run->labels = old;
-    }
+    const int moves = run->mode == KM_CPU_MOVE;
+    if (moves && run->changed == 0) return;
+    run->labels = labels; // in the first cache, which the old ones may not be
+    if (moves) move_1(tile, run, old, moved);
+    else
+        add_all_1(tile, run);
+    run->labels = old;
     memcpy(old, labels, (size_t)((tile->count + SUBSET_GROUP - 1) / SUBSET_GROUP * SUBSET_GROUP));
-    if (run->mode == KM_CPU_MOVE) return;
-    add_all_1(tile, run);
 }
 
 KM_TARGET static void pass_1(const cpu_subset_tile *tile, cpu_subset_run *run) {

@@ -44,19 +44,16 @@ KM_TARGET static void add_masked_1(const cpu_subset_tile *tile, cpu_subset_run *
 KM_TARGET static void take_1(const cpu_subset_tile *tile, cpu_subset_run *run, uint8_t *labels,
                               const uint64_t *moved) {
     uint8_t *old = run->labels;
-    if (run->mode == KM_CPU_MOVE) {
-        if (run->changed == 0) return;
-        run->labels = labels;
-        move_1(tile, run, old, moved);
-        run->labels = old;
-    }
-    memcpy(old, labels, (size_t)((tile->count + SUBSET_GROUP - 1) / SUBSET_GROUP * SUBSET_GROUP));
-    if (run->mode == KM_CPU_MOVE) return;
-    if (run->k <= FEW) {
+    const int moves = run->mode == KM_CPU_MOVE;
+    if (moves && run->changed == 0) return;
+    run->labels = labels; // in the first cache, which the old ones may not be
+    if (moves) move_1(tile, run, old, moved);
+    else if (run->k <= FEW)
         add_masked_1(tile, run);
-        return;
-    }
-    add_all_1(tile, run);
+    else
+        add_all_1(tile, run);
+    run->labels = old;
+    memcpy(old, labels, (size_t)((tile->count + SUBSET_GROUP - 1) / SUBSET_GROUP * SUBSET_GROUP));
 }
 
 // ... 50 definitions
