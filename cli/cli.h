@@ -64,6 +64,7 @@ typedef enum cli_id {
     CLI_THREADS,
     CLI_MEMORY_MAX,
     CLI_DEVICE_MEMORY_MAX,
+    CLI_SCRATCH,
     CLI_SOURCE,
     CLI_COMPILER,
     CLI_CACHE_DIR,

@@ -136,6 +136,9 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         return cli_bytes(parser, "--memory-max", &fit->memory_max);
     case CLI_DEVICE_MEMORY_MAX:
         return cli_bytes(parser, "--device-memory-max", &fit->device_memory_max);
+    case CLI_SCRATCH:
+        fit->scratch_dir = parser->value;
+        return 0;
     case CLI_SOURCE:
         options->source = parser->value;
         return 0;
@@ -634,6 +637,9 @@ static const cli_option options_list[] = {
     {CLI_MEMORY_MAX, "memory-max", 0, "BYTES",
      "memory that this process may hold, as 512M or 4G, pages of mapped\n"
      "files not counted; the plan keeps within it, or nothing is read"},
+    {CLI_SCRATCH, "scratch", 0, "DIR",
+     "on a CPU: what does not fit into memory lies in temporary files in\nthis folder of a disk; without it, "
+     "such a fit is refused"},
     {CLI_DEVICE_MEMORY_MAX, "device-memory-max", 0, "BYTES", "likewise, of a GPU's memory"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_SOURCE, "source", 0, "FILE",

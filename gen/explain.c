@@ -185,6 +185,7 @@ static void add_whole(km_text *out, const km_plan *plan) {
     km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, "a whole fit, at one time", VALUE_WIDTH + 5,
                    bytes_text(bytes, (double)plan->memory_bytes));
     add_row(out, "on the host beside that", plan->host_bytes);
+    if (plan->facts.scratch_from) add_row(out, "in temporary files", km_memory_in_files(plan));
     if (!plan->facts.memory_free_bytes) return;
     km_text_printf(out, "%-*s%*s%s\n", NAME_WIDTH + 10, "free", VALUE_WIDTH + 5,
                    bytes_text(bytes, (double)plan->facts.memory_free_bytes),

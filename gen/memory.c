@@ -103,11 +103,18 @@ static int64_t csr_bytes(const km_plan *plan) {
            (chunks * CHUNK_POINTS - plan->points) * 4;
 }
 
+// Large pieces come in whole pages (runtime/pages.c), or lie in temporary files.
+static int64_t pages(const km_plan *plan, int64_t bytes) {
+    if (plan->facts.scratch_from && bytes >= plan->facts.scratch_from) return 0;
+    return bytes >= HOST_PAGE ? km_round_up(bytes, HOST_PAGE) : bytes;
+}
+
 // The means of the labels, and labels by them and by the centroids (runtime/criteria/means.c).
 static int64_t means_bytes(const km_plan *plan, int64_t n) {
     enum { ROWS_MAX = 1 << 14, NUMBERS_MAX = 1 << 20, LABEL_BYTES = 4 };
     int64_t d = plan->spec.features, rows = km_max(1, km_min(ROWS_MAX, NUMBERS_MAX / d));
-    return 2 * n * LABEL_BYTES + (rows + k_max_of(plan)) * (d + 5) * 8 + plan->clusters_sum * (d + 3) * 8;
+    return pages(plan, 2 * n * LABEL_BYTES) + (rows + k_max_of(plan)) * (d + 5) * 8 +
+           plan->clusters_sum * (d + 3) * 8;
 }
 
 static void of_cuda(km_memory *memory, const km_plan *plan) {
@@ -181,11 +188,6 @@ int64_t km_cpu_accumulators(int64_t threads, int64_t sums_count) {
     return km_max(1, km_min(threads, DIGITS_MAX / (3 * sums_count + 1)));
 }
 
-// Large pieces come in whole pages (runtime/pages.c).
-static int64_t pages(int64_t bytes) {
-    return bytes >= HOST_PAGE ? km_round_up(bytes, HOST_PAGE) : bytes;
-}
-
 static int64_t threads_of(const km_plan *plan) {
     return km_max(plan->threads ? plan->threads : plan->facts.units, 1);
 }
@@ -200,8 +202,8 @@ int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n) {
     int64_t supers = km_round_up(tiles, KM_CPU_TILES_OF_SUPER) / KM_CPU_TILES_OF_SUPER;
     int64_t box = (2 * d + 1) * KM_CPU_BOXES * real, row = KM_CPU_PITCH(d) * (int64_t)sizeof(double);
     int64_t boxes = (supers + km_round_up(supers, KM_CPU_BOXES) / KM_CPU_BOXES) * box;
-    return pages(tiles * KM_CPU_TILE_POINTS * d * real) + boxes + pages(tiles * row) + pages(supers * row) +
-           (plan->weighted ? pages(tiles * KM_CPU_TILE_POINTS * 8) : 0);
+    return pages(plan, tiles * KM_CPU_TILE_POINTS * d * real) + boxes + pages(plan, tiles * row) +
+           pages(plan, supers * row) + (plan->weighted ? pages(plan, tiles * KM_CPU_TILE_POINTS * 8) : 0);
 }
 
 int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
@@ -209,13 +211,13 @@ int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
     int64_t row = plan->spec.features * (int64_t)sizeof(float),
             blocks = km_round_up(n, CHUNK_POINTS) / CHUNK_POINTS;
     int carried = row <= CARRIED_BYTES && !plan->weighted && plan->value_bytes != 8;
-    return 2 * pages(n * 8) + blocks * DIGITS * 4 + (carried ? pages(n * row) : 0);
+    return 2 * pages(plan, n * 8) + blocks * DIGITS * 4 + (carried ? pages(plan, n * row) : 0);
 }
 
 // Points that lie as CSR: centroids side by side, `bytes` a coordinate, and their constants.
 static int64_t side_by_side(const km_plan *plan, int64_t centroids, int64_t bytes) {
     enum { COLUMNS = 16 };
-    return pages((plan->spec.features + 2) * km_round_up(centroids, COLUMNS) * bytes);
+    return pages(plan, (plan->spec.features + 2) * km_round_up(centroids, COLUMNS) * bytes);
 }
 
 // Scores in double of some rows, of all threads.
@@ -264,7 +266,7 @@ static int64_t add_slots(km_memory *memory, const km_plan *plan) {
     // The engine's own note of a slot is about as long as that for a pass.
     int64_t lists = (2 + threads) * slots * (int64_t)sizeof(km_cpu_slot);
     int64_t totals = (partials * sums + 3 * KM_CPU_PITCH(d)) * 8; // and their units
-    memory->slots = pages(labels) + tables + totals + lists;
+    memory->slots = pages(plan, labels) + tables + totals + lists;
     return totals + lists;
 }
 
@@ -296,8 +298,9 @@ static int64_t bounds_bytes(const km_plan *plan) {
         int64_t k = plan->spec.clusters[i], k_row = km_round_up(k, LANES);
         bytes += k * (d + 4) * 8 + ((d + 1) * k_row + k * d_row) * km_type_bytes(plan->spec.type) +
                  (ROWS_PER_K + k) * k_row * 4;
-        bytes += 2 * pages(n * 4);
-        if (plan->algorithm == KM_ALGORITHM_ELKAN) bytes += pages(n * k * 4) + pages(n * (k_row / LANES) * 4);
+        bytes += 2 * pages(plan, n * 4);
+        if (plan->algorithm == KM_ALGORITHM_ELKAN)
+            bytes += pages(plan, n * k * 4) + pages(plan, n * (k_row / LANES) * 4);
     }
     int64_t own = CHUNK * 16 + (d * (2 * LANES + 2) + km_round_up(k_max_of(plan), LANES)) * 8;
     return restarts_of(plan) * bytes + threads_of(plan) * (own + restarts_of(plan) * plan->clusters_sum * 4);
@@ -313,7 +316,7 @@ static int64_t kept_bytes(const km_plan *plan) {
         return km_cpu_tiles_bytes(plan, n) + threads_of(plan) * lists;
     }
     if (!keeps_bounds(plan)) return 0;
-    return pages(n * km_cpu_row_point_bytes(plan)) + bounds_bytes(plan);
+    return pages(plan, n * km_cpu_row_point_bytes(plan)) + bounds_bytes(plan);
 }
 
 static int64_t chain_bytes(const km_plan *plan) {
@@ -322,10 +325,10 @@ static int64_t chain_bytes(const km_plan *plan) {
             parts = n / km_max(PART_POINTS, group) + 1;
     int64_t blocks = n / CHUNK_POINTS + 1;
     if (km_plan_is_csr(plan))
-        return pages(n * km_type_bytes(plan->spec.type)) + side_by_side(plan, CANDIDATES, 8) +
+        return pages(plan, n * km_type_bytes(plan->spec.type)) + side_by_side(plan, CANDIDATES, 8) +
                csr_scores(plan, CANDIDATES) + parts * CANDIDATES * 8 + (parts + blocks) * 8 +
                (threads_of(plan) + 1) * d * 4;
-    return pages(km_round_up(n, group) * km_type_bytes(plan->spec.type)) +
+    return pages(plan, km_round_up(n, group) * km_type_bytes(plan->spec.type)) +
            (CANDIDATES + 1) * d * km_type_bytes(plan->spec.type) + parts * CANDIDATES * 8 +
            (parts + blocks) * 8 + threads_of(plan) * (int64_t)sizeof(km_cpu_chain);
 }
@@ -380,7 +383,7 @@ static int64_t loading_bytes(const km_plan *plan) {
     enum { CHUNK_VALUES = 4096, LANES = 8 };
     int64_t d = plan->spec.features, blocks = plan->points / CHUNK_POINTS + 1;
     int64_t own = 2 * km_max(CHUNK_VALUES, LANES * d) + 2048 + (5 * LANES + 5) * d;
-    return (blocks * (2 + 4 * d) + 2 * LANES * d) * 8 + pages(threads_of(plan) * own * 8);
+    return (blocks * (2 + 4 * d) + 2 * LANES * d) * 8 + pages(plan, threads_of(plan) * own * 8);
 }
 
 // Statistics of the parts that are gathered side by side (runtime/sparse.c), and batches of rows.
@@ -394,15 +397,16 @@ static int64_t csr_loading_bytes(const km_plan *plan) {
 static void of_cpu(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, restarts = plan->spec.n_init;
     memory->points =
-        (km_plan_is_csr(plan) ? pages((int64_t)(km_csr_point_bytes(plan) * (double)n))
-                              : pages(km_round_up(n, group_of(plan)) * d * km_type_bytes(plan->spec.type))) +
+        (km_plan_is_csr(plan)
+             ? pages(plan, (int64_t)(km_csr_point_bytes(plan) * (double)n))
+             : pages(plan, km_round_up(n, group_of(plan)) * d * km_type_bytes(plan->spec.type))) +
         8 * d * 8;
     memory->arriving = km_plan_is_csr(plan) ? csr_loading_bytes(plan) : loading_bytes(plan);
     int64_t early = add_slots(memory, plan);
     memory->pass = kept_bytes(plan);
     int64_t sorting = plan->algorithm == KM_ALGORITHM_TILES ? km_cpu_sorting_bytes(plan, n) : 0;
     int64_t last = km_max(finishing_bytes(plan), deciding_bytes(plan));
-    int64_t finishing = pages(plan->label_sets * n * 4) + last + pages(means_bytes(plan, n));
+    int64_t finishing = pages(plan, plan->label_sets * n * 4) + last + means_bytes(plan, n);
     memory->steps = km_max(sorting, km_max(finishing, refining_bytes(plan)));
     // Picks, the first centroids, costs, and the centroids of the best as they are kept, finished and returned.
     int64_t first = restarts * k_max_of(plan) * d * 8;
@@ -424,4 +428,13 @@ void km_memory_of(km_memory *memory, const km_plan *plan) {
         of_cuda(memory, plan);
     else
         of_cpu(memory, plan);
+}
+
+int64_t km_memory_in_files(const km_plan *plan) {
+    km_memory with, without;
+    km_plan all = *plan; // what it points to stays the plan's
+    all.facts.scratch_from = 0;
+    km_memory_of(&with, plan);
+    km_memory_of(&without, &all);
+    return without.total - with.total;
 }

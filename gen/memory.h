@@ -22,6 +22,9 @@ typedef struct km_memory {
 // `plan` has its design, numbers and algorithm; plan->points must be known (else all is 0).
 void km_memory_of(km_memory *memory, const km_plan *plan);
 
+// Bytes of temporary files: what km_memory_of leaves out.
+int64_t km_memory_in_files(const km_plan *plan);
+
 enum {
     KM_FINISH_POINT_BYTES = 20
 }; // scratch of the finishing pass, a point and run: label, distance, margin

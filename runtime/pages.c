@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "pages.h"
+#include <fcntl.h>
 #include <kmgen/kmgen.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +21,11 @@ typedef struct piece {
     void *memory; // NULL: no piece
     size_t size;
     uint64_t freed; // counts pieces in the order in which they were given back; 0: in use
+    int is_file;    // mapped from a temporary file: never kept
 } piece;
+
+static _Thread_local const char *scratch; // NULL: no temporary files
+static _Thread_local int is_bound;        // nothing is kept
 
 // All under `lock`.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,7 +47,43 @@ static size_t limit(void) {
 static void drop(piece *p) {
     kept_bytes -= p->size;
     free(p->memory);
-    *p = (piece){NULL, 0, 0};
+    *p = (piece){NULL, 0, 0, 0};
+}
+
+static int temporary_file(const char *folder) {
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0) return fd;
+    char path[4096]; // some file systems know no files without a name
+    if (snprintf(path, sizeof path, "%s/kmgen-XXXXXX", folder) >= (int)sizeof path) return -1;
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0) unlink(path);
+    return fd;
+}
+
+// The disk's blocks are taken at once: a write to a page without one would end the program.
+static void *map_file(const char *folder, size_t size) {
+    int fd = temporary_file(folder);
+    if (fd < 0) return NULL;
+    void *memory = MAP_FAILED;
+    if (posix_fallocate(fd, 0, (off_t)size) == 0)
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (memory == MAP_FAILED) return NULL;
+    madvise(memory, size, MADV_SEQUENTIAL); // a hint
+    return memory;
+}
+
+static void *scratch_alloc(size_t size) {
+    void *memory = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < PIECES_MAX; i++) {
+        if (pieces[i].memory) continue;
+        memory = map_file(scratch, size);
+        if (memory) pieces[i] = (piece){memory, size, 0, 1};
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    return memory;
 }
 
 // Frees pieces, those first that were given back first, until at most `bytes` are kept.
@@ -78,7 +120,7 @@ static void *fresh(size_t size) {
     madvise(memory, size, MADV_HUGEPAGE); // a hint: what comes of it does not matter
     for (int i = 0; i < PIECES_MAX; i++)
         if (!pieces[i].memory) {
-            pieces[i] = (piece){memory, size, 0};
+            pieces[i] = (piece){memory, size, 0, 0};
             break;
         }
     return memory;
@@ -88,6 +130,7 @@ void *km_pages_alloc(int64_t bytes) {
     size_t unit = bytes > HUGE_PAGE / 2 ? HUGE_PAGE : VECTOR;
     size_t size = ((size_t)(bytes > 0 ? bytes : 1) + unit - 1) / unit * unit;
     if (unit == VECTOR) return aligned_alloc(unit, size);
+    if (scratch && bytes >= KM_SCRATCH_FROM) return scratch_alloc(size);
     pthread_mutex_lock(&lock);
     void *memory = take(size);
     if (!memory) memory = fresh(size);
@@ -100,13 +143,29 @@ void km_pages_free(void *memory) {
     pthread_mutex_lock(&lock);
     int i = 0;
     while (i < PIECES_MAX && pieces[i].memory != memory) i++;
-    if (i < PIECES_MAX) {
+    if (i < PIECES_MAX && pieces[i].is_file) {
+        munmap(memory, pieces[i].size);
+        pieces[i] = (piece){NULL, 0, 0, 0};
+    } else if (i < PIECES_MAX) {
         pieces[i].freed = ++frees;
         kept_bytes += pieces[i].size;
-        shrink(limit());
+        shrink(is_bound ? 0 : limit());
     }
     pthread_mutex_unlock(&lock);
     if (i == PIECES_MAX) free(memory);
+}
+
+void km_pages_bind(const char *folder) {
+    scratch = folder;
+    is_bound = 1;
+    pthread_mutex_lock(&lock);
+    shrink(0);
+    pthread_mutex_unlock(&lock);
+}
+
+void km_pages_unbind(void) {
+    scratch = NULL;
+    is_bound = 0;
 }
 
 int64_t km_pages_kept(void) {

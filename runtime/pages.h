@@ -13,6 +13,14 @@ void *km_pages_alloc(int64_t bytes);
 // cleared by the system first, which takes longer than a pass over them. NULL: nothing happens.
 void km_pages_free(void *memory);
 
+// From now on this thread is bound in memory: nothing is kept that it gives back. With a folder, which is the caller's
+// until km_pages_unbind, what it asks for lies in temporary files there, where it is at least KM_SCRATCH_FROM bytes:
+// their pages are the system's, which writes them out when it needs memory. They have no name and go with
+// km_pages_free or the process. Where a file cannot be made or has no place on the disk, km_pages_alloc returns NULL.
+enum { KM_SCRATCH_FROM = 16 << 20 };
+void km_pages_bind(const char *folder); // NULL: no files
+void km_pages_unbind(void);
+
 // Bytes that are kept and not in use.
 int64_t km_pages_kept(void);
 

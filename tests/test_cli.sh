@@ -471,7 +471,7 @@ assert json.load(open(sys.argv[1]))["refine"] == "auto"' "$work/stdout"
     in_bound() { "$kmgen" fit "$iris" -k 2..5 -t cpu -v "$@" 2>/dev/null | grep ^digest; }
     expect "a bound on the memory changes the result" test "$(in_bound --memory-max 1.5G)" = "$(in_bound)"
     run 1 fit "$iris" -k 2..5 -t cpu --memory-max 10M --labels l.npy
-    in_stderr 'needs .* are free.*\(memory_max is 0\.01 GiB\)$'
+    in_stderr 'needs .* are free.*\(memory_max is 0\.01 GiB; a scratch folder'
     one_line_error
     run 1 fit "$iris" -k 2..5 -t cpu --memory-max 10M --dry-run
     in_stdout '^memory of a fit by purpose, on the host:$'

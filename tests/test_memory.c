@@ -229,7 +229,9 @@ END_TEST
 // A limit -----------------------------------------------------------------------------------------------------
 
 #ifndef __SANITIZE_ADDRESS__
-typedef enum limit_of { NO_LIMIT, OF_ADDRESSES, OF_PARAMS } limit_of;
+typedef enum limit_of { NO_LIMIT, OF_ADDRESSES, OF_PARAMS, WITH_FILES } limit_of;
+
+static const char *scratch = "/tmp";
 
 // The same fit under a limit, of addresses or that of its parameters, in a process of its own: its labels and inertia
 // go to `fd`, or the sentence that refused it.
@@ -240,7 +242,8 @@ static void fit_under(int fd, const shape *s, limit_of limit, int64_t bytes, con
     km_result *result = NULL;
     job_of(&spec, &params, s);
     const int64_t much = INT64_C(1) << 40;
-    if (limit == OF_PARAMS)
+    if (limit == WITH_FILES) params.scratch_dir = scratch;
+    if (limit == OF_PARAMS || limit == WITH_FILES)
         params.memory_max = much - km_host_left_of(much) + bytes; // held now, and so many more
     if (limit == OF_ADDRESSES) {
         char text[64] = "";
@@ -250,7 +253,10 @@ static void fit_under(int fd, const shape *s, limit_of limit, int64_t bytes, con
         rlim_t all = (rlim_t)(strtoll(text, NULL, 10) * sysconf(_SC_PAGESIZE) + bytes);
         if (setrlimit(RLIMIT_AS, &(struct rlimit){all, all}) != 0) _exit(3);
     }
+    int64_t before = held;
+    most_held = before;
     km_status status = km_fit(&result, &spec, data, &params, &err);
+    if (status == KM_OK && limit != NO_LIMIT && most_held - before > result->plan.memory_bytes) _exit(4);
     int64_t head[3] = {status, 0, 0};
     if (status == KM_OK) {
         const km_model *best = &result->models[result->selection.best];
@@ -319,6 +325,50 @@ START_TEST(a_limit_changes_no_result) {
     free(values);
     km_plan_clear(&plan);
     km_spec_clear(&spec);
+    km_data_destroy(&data);
+}
+END_TEST
+#endif
+
+#ifndef __SANITIZE_ADDRESS__
+// Points, labels, what seeding and the last pass keep of each point: all in files, with the bits of memory.
+START_TEST(temporary_files_change_no_result) {
+    static const shape both[] = {{1500007, 4, "2..9", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt",
+                                  0, KM_LABELS_ALL, 4, 0, 2, 0},
+                                 {1100003, 3, "7", KM_FLOAT64, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 1,
+                                  KM_LABELS_BEST, 3, 0, 2, 0}};
+    const shape *s = &both[_i];
+    const int64_t limit = 48 << 20;
+    int64_t sizes[2];
+    double *weights = malloc((size_t)s->n * sizeof *weights);
+    void *values = values_of(s, 3);
+    km_data *data = data_of(s, values, weights);
+    char *in_memory = outcome_of(&sizes[0], s, NO_LIMIT, 0, data);
+    char *in_files = outcome_of(&sizes[1], s, WITH_FILES, limit, data);
+    const int64_t status = ((int64_t *)(void *)in_files)[0];
+    ck_assert_int_eq(((int64_t *)(void *)in_memory)[0], KM_OK);
+    if (status != KM_OK && strstr(in_files + 24, "lies in memory")) exit(77); // /tmp here
+    ck_assert_msg(status == KM_OK, "%s", in_files + 24);
+    ck_assert_int_eq(sizes[0], sizes[1]);
+    ck_assert_int_eq(memcmp(in_memory + 16, in_files + 16, (size_t)sizes[0] - 16), 0);
+    free(in_files);
+    // Without them there is no way.
+    in_files = outcome_of(&sizes[1], s, OF_PARAMS, limit, data);
+    ck_assert_int_eq(((int64_t *)(void *)in_files)[0], KM_ERROR_MEMORY);
+    free(in_files);
+    // A folder in memory, or none, is no place for them.
+    scratch = "/dev/shm";
+    in_files = outcome_of(&sizes[1], s, WITH_FILES, limit, data);
+    ck_assert_int_eq(((int64_t *)(void *)in_files)[0], KM_ERROR_IO);
+    free(in_files);
+    scratch = "/nowhere";
+    in_files = outcome_of(&sizes[1], s, WITH_FILES, limit, data);
+    ck_assert_int_eq(((int64_t *)(void *)in_files)[0], KM_ERROR_IO);
+    ck_assert_msg(strstr(in_files + 24, "/nowhere: No such file"), "%s", in_files + 24);
+    free(in_files);
+    free(in_memory);
+    free(values);
+    free(weights);
     km_data_destroy(&data);
 }
 END_TEST
@@ -468,6 +518,7 @@ int main(void) {
     tcase_add_loop_test(tests, fits_take_what_was_planned, 0, SHAPES);
 #ifndef __SANITIZE_ADDRESS__
     tcase_add_loop_test(tests, a_limit_changes_no_result, 0, 2);
+    tcase_add_loop_test(tests, temporary_files_change_no_result, 0, 2);
 #endif
     tcase_add_test(tests, a_table_beyond_the_memory_is_refused_before_it_is_read);
     tcase_add_test(tests, advice_is_what_helps);

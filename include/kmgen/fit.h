@@ -76,8 +76,12 @@ typedef struct km_fit_params {
     /// the fit begins is taken off. The plan keeps within it, or the fit is refused before it reads a point:
     /// KM_ERROR_MEMORY. Never changes results. Default 0: what is free.
     int64_t memory_max;
-    int64_t
-        device_memory_max; ///< Bytes of a GPU's memory that a fit may take, likewise. Default 0: what is free.
+    /// Bytes of a GPU's memory that a fit may take, likewise. Default 0: what is free.
+    int64_t device_memory_max;
+    /// Folder of a disk: on a CPU, points, labels and whatever else grows with dense points lie in temporary files
+    /// there where they do not fit into memory, and the algorithm is lloyd unless one is given. The files have no
+    /// name; they are gone with the fit and its result. Never changes results. Default NULL: such a fit is refused.
+    const char *scratch_dir;
     const char *cache_dir;   ///< See km_module_params. Default NULL.
     int64_t cache_bytes_max; ///< See km_module_params. Default 1 GiB; 0 means it too.
     const char *compiler;    ///< See km_module_params. Default NULL.

@@ -63,8 +63,10 @@ typedef struct km_device_facts {
     double clock_ghz;          ///< Cycles in a nanosecond.
     double fp32_per_cycle;     ///< FP32 FMA lanes of one unit and cycle (sm_90: 128; AVX-512 core: 32).
     double fp64_per_cycle;     ///< The same in FP64.
-    int32_t has_compiler;      ///< NVRTC, or a C compiler that answers.
-    int32_t has_integers;      ///< CPU: products of 16-bit integers (AVX512_VNNI).
+    /// CPU: arrays of at least so many bytes lie in temporary files, and are no memory; 0: all are memory. Default 0.
+    int64_t scratch_from;
+    int32_t has_compiler; ///< NVRTC, or a C compiler that answers.
+    int32_t has_integers; ///< CPU: products of 16-bit integers (AVX512_VNNI).
 } km_device_facts;
 
 /// The nominal device of a target (AUTO: a CPU); where its architecture is 0, of sm_90 or avx2. The struct owns

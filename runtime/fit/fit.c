@@ -5,6 +5,7 @@
 #include "../../base/log.h"
 #include "../data_refuse.h"
 #include "../criteria/means.h"
+#include "../pages.h"
 #include "job.h"
 
 #include <math.h>
@@ -87,6 +88,7 @@ static void fit_free(km_fit_job *f) {
     free(f->seeds.row_first);
     free(f->restart_centroids);
     km_cluster_means_free(&f->means);
+    km_pages_unbind();
 }
 
 static km_status copy_text(const char **out, km_fit_job *f, const char *text) {

@@ -4,16 +4,21 @@
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../gen/fit_time.h"
+#include "../../gen/memory.h"
 #include "../criteria/axes.h"
 #include "../criteria/criteria.h"
 #include "../csr.h"
 #include "../memory.h"
 #include "../module_state.h"
+#include "../pages.h"
 #include "../threads.h"
 #include "job.h"
 
+#include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 // K that are tried when nobody says which.
 #define CLUSTERS_DEFAULT_MAX 20
@@ -108,6 +113,8 @@ static km_plan_params plan_params(const km_fit_job *f) {
     params.tuning_found = f->table != NULL;
     params.untuned = f->params->untuned;
     params.algorithm = f->params->algorithm;
+    if (params.algorithm == KM_ALGORITHM_AUTO && f->device->facts.scratch_from)
+        params.algorithm = KM_ALGORITHM_LLOYD; // it goes through points and labels in order
     params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
     params.label_sets = label_sets(f);
     params.threads = km_threads(f->params->threads, 0, NULL);
@@ -225,8 +232,9 @@ static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error 
     int is_host = f->device->backend == &km_backend_cpu;
     int64_t most = is_host ? f->params->memory_max : f->params->device_memory_max;
     if (most <= 0) return km_fail(err, status, "%s", own.text);
-    return km_fail(err, status, "%s (%s is %.2f GiB)", own.text, is_host ? "memory_max" : "device_memory_max",
-                   (double)most / 0x1p30);
+    return km_fail(err, status, "%s (%s is %.2f GiB%s)", own.text,
+                   is_host ? "memory_max" : "device_memory_max", (double)most / 0x1p30,
+                   is_host && !f->params->scratch_dir ? "; a scratch folder takes what does not fit" : "");
 }
 
 // What a GPU's fit takes of the machine's memory.
@@ -264,11 +272,53 @@ static km_status plan_on_cpu(km_plan *plan, km_fit_job *f, const km_error *first
     return KM_OK;
 }
 
+// A folder of a disk, with space for what the plan leaves there.
+static km_status check_scratch(const char *folder, int64_t bytes, km_error *err) {
+    struct statfs there;
+    if (statfs(folder, &there) != 0)
+        return km_fail(err, KM_ERROR_IO, "%s: %s; a folder for temporary files is needed", folder,
+                       strerror(errno));
+    if (there.f_type == TMPFS_MAGIC || there.f_type == RAMFS_MAGIC)
+        return km_fail(err, KM_ERROR_IO, "%s lies in memory, not on a disk: name another folder", folder);
+    double space = (double)there.f_bavail * (double)there.f_bsize;
+    if (space >= (double)bytes) return KM_OK;
+    return km_fail(err, KM_ERROR_IO, "%s has %.2f GiB of space, temporary files of %.2f GiB are needed",
+                   folder, space / 0x1p30, (double)bytes / 0x1p30);
+}
+
+// The same plan with temporary files, if it fits so.
+static km_status plan_with_files(km_plan *plan, km_fit_job *f, int recalls) {
+    const char *folder = f->params->scratch_dir;
+    if (!folder || f->device->backend != &km_backend_cpu || km_plan_fits(plan)) return KM_OK;
+    km_plan with;
+    km_plan_init(&with);
+    f->device->facts.scratch_from = KM_SCRATCH_FROM;
+    km_status status = make_plan(&with, f, recalls, f->err);
+    if (status == KM_OK && km_plan_fits(&with) && km_plan_layout(&with) != KM_LAYOUT_CSR) {
+        int64_t bytes = km_memory_in_files(&with);
+        status = check_scratch(folder, bytes, f->err);
+        char sentence[512];
+        snprintf(
+            sentence, sizeof sentence,
+            "points, labels and what else does not fit into memory lie in temporary files in %.300s, %.2f "
+            "GiB",
+            folder, (double)bytes / 0x1p30);
+        if (status == KM_OK) km_fit_warn(f, sentence);
+        km_plan_clear(plan);
+        *plan = with;
+        return status;
+    }
+    km_plan_clear(&with);
+    f->device->facts.scratch_from = 0;
+    return status;
+}
+
 // A plan with which the whole fit has its place in the free memory; else the fit ends before it reads or sends
 // points.
 km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls) {
     km_error first = {{0}};
     KM_TRY(make_plan(plan, f, recalls, f->err));
+    KM_TRY(plan_with_files(plan, f, recalls));
     // What is said of the tuning table and of the given text comes after the spec's lines, which were said before.
     km_fit_warn_of_lines(f, plan->spec.warnings + strlen(f->spec.warnings));
     if (km_plan_fits(plan)) return check_host(f, plan);
@@ -279,6 +329,8 @@ km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls) {
 
 km_status km_fit_plan_fit(km_fit_job *f) {
     KM_TRY(km_fit_plan_within(&f->owner->result.plan, f, 0));
+    int has_files = f->owner->result.plan.facts.scratch_from > 0;
+    if (has_files || f->params->memory_max > 0) km_pages_bind(has_files ? f->params->scratch_dir : NULL);
     km_log_line(f->params->log, KM_LOG_INFO, "memory: a fit needs %.1f MiB, %.1f are free",
                 (double)f->owner->result.plan.memory_bytes / 0x1p20,
                 (double)f->device->facts.memory_free_bytes / 0x1p20);

@@ -2,8 +2,8 @@
 // Files that become shorter while they are mapped. Reading behind the new end raises SIGBUS, which would end the
 // program without a message. A copy in memory would take twice the memory and, for a table that is read once, twice
 // the time. So the signal is caught: zeros are mapped behind the new end, the reader goes on, and km_table_is_lost
-// tells afterwards that what was read is not the file. A file that others write to while it is mapped is told by its size
-// and the time of its last change.
+// tells afterwards that what was read is not the file. A file that others write to while it is mapped is told by its
+// size and the time of its last change.
 #include "../../base/error.h"
 #include "reader.h"
 
