@@ -1313,6 +1313,80 @@ START_TEST(same_bits_every_time) {
 }
 END_TEST
 
+// Points of several kinds: clusters; many points at the same places, and ties between centroids; one point far out in
+// one feature; weights.
+static ref_data points_of_kind(int kind, int64_t n, km_type type) {
+    ref_data points = kind == 1 ? ref_grid(n, 4, 4, 23, type) : ref_blobs(n, 4, 6, 3.0, 23, type);
+    if (kind == 2) points.x[n / 3 * 4 + 1] = ref_round(3e7, type);
+    if (kind == 3) ref_weigh(&points, 5);
+    return points;
+}
+
+// The digest of a fit with one number of the plan fixed, or none; 0 where no plan has that number.
+static uint64_t digest_with(const job *j, const char *name, const char *value) {
+    km_error err = {{0}};
+    km_result *result = NULL;
+    job other = *j;
+    km_spec_init(&other.spec);
+    must(km_spec_copy(&other.spec, &j->spec, &err), &err, "copy");
+    if (name) must(km_spec_fix(&other.spec, name, value, &err), &err, name);
+    km_status status = km_fit(&result, &other.spec, j->data, &other.params, &err);
+    km_spec_clear(&other.spec);
+    if (name && status == KM_ERROR_PLAN) return 0;
+    must(status, &err, name ? name : "km_fit");
+    uint64_t digest = km_result_digest(result);
+    km_result_destroy(&result);
+    return digest;
+}
+
+// Labels, models, scores: a digest is of all of them. Of either layout, whatever threads there are.
+static void digests_of_threads(job *j) {
+    static const char *const layouts[] = {"dense", "csr"};
+    for (int l = 0; l < (design ? 1 : 2); l++) { // a design that is fixed has one layout
+        km_error err = {{0}};
+        must(km_spec_set_layout(&j->spec, layouts[l], &err), &err, "layout");
+        j->params.threads = 1;
+        uint64_t first = digest_with(j, NULL, NULL);
+        for (int t = 0; t < 3; t++) {
+            j->params.threads = (int64_t[]){2, 3, 5}[t];
+            ck_assert_uint_eq(digest_with(j, NULL, NULL), first);
+        }
+    }
+}
+
+// Whatever grid there is.
+static void digests_of_plans(job *j, const char *of_design, const char *const (*numbers)[2], int count) {
+    km_error err = {{0}};
+    must(km_spec_fix(&j->spec, "design", of_design, &err), &err, "design");
+    uint64_t first = digest_with(j, NULL, NULL);
+    int same = 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t digest = digest_with(j, numbers[i][0], numbers[i][1]);
+        ck_assert_msg(!digest || digest == first, "%s: another digest with %s=%s", of_design, numbers[i][0],
+                      numbers[i][1]);
+        same += digest != 0;
+    }
+    ck_assert_int_ge(2 * same, count);
+}
+
+START_TEST(digest_does_not_depend_on_threads_or_plan) {
+    static const char *const tensor[][2] = {{"grid", "97"}, {"grid", "264"}};
+    const int kind = _i / 2;
+    const km_type type = type_of(_i);
+    const int is_gpu = !strcmp(target, "cuda");
+    job j = job_open(points_of_kind(kind, is_gpu ? 600011 : is_sample() ? 40009 : 70001, type), "2..5");
+    j.spec.n_init = 2;
+    j.params.seed = 3;
+    j.params.max_iter = 20;
+    if (!is_gpu) {
+        digests_of_threads(&j);
+    } else {
+        if (type == KM_FLOAT32) digests_of_plans(&j, "tensor", tensor, 2);
+    }
+    job_close(&j);
+}
+END_TEST
+
 START_TEST(seed_matters) {
     job j = job_open(ref_uniform(2003, 2, 14, type_of(_i)), "9");
     j.spec.n_init = 1;
@@ -2105,6 +2179,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(runs, scales_keep_original_units, 0, 6);
     TCase *same = case_of(suite, "same");
     tcase_add_loop_test(same, same_bits_every_time, 0, 4);
+    tcase_add_loop_test(same, digest_does_not_depend_on_threads_or_plan, 0, 8);
     tcase_add_loop_test(same, seed_matters, 0, 2);
     tcase_add_loop_test(same, together_equals_each_alone, 0, 4);
     tcase_add_loop_test(same, permuted_columns, 0, 2);
