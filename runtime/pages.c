@@ -130,7 +130,7 @@ void *km_pages_alloc(int64_t bytes) {
     size_t unit = bytes > HUGE_PAGE / 2 ? HUGE_PAGE : VECTOR;
     size_t size = ((size_t)(bytes > 0 ? bytes : 1) + unit - 1) / unit * unit;
     if (unit == VECTOR) return aligned_alloc(unit, size);
-    if (scratch && bytes >= KM_SCRATCH_FROM) return scratch_alloc(size);
+    if (km_pages_in_files(bytes)) return scratch_alloc(size);
     pthread_mutex_lock(&lock);
     void *memory = take(size);
     if (!memory) memory = fresh(size);
@@ -161,6 +161,10 @@ void km_pages_bind(const char *folder) {
     pthread_mutex_lock(&lock);
     shrink(0);
     pthread_mutex_unlock(&lock);
+}
+
+int km_pages_in_files(int64_t bytes) {
+    return scratch && bytes >= KM_SCRATCH_FROM;
 }
 
 void km_pages_unbind(void) {

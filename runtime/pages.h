@@ -20,6 +20,8 @@ void km_pages_free(void *memory);
 enum { KM_SCRATCH_FROM = 16 << 20 };
 void km_pages_bind(const char *folder); // NULL: no files
 void km_pages_unbind(void);
+// Whether so many bytes that this thread asked for would lie in a file.
+int km_pages_in_files(int64_t bytes);
 
 // Bytes that are kept and not in use.
 int64_t km_pages_kept(void);

@@ -92,7 +92,7 @@ static km_status relabelling_alloc(relabelling *r, const km_measuring *m, km_err
     r->rows_count = km_max(1, km_min(ROWS_MAX, NUMBERS_MAX / d));
     int64_t compared = n / LABELS_COMPARED + 1;
     int64_t bytes = 2 * n * (int64_t)sizeof(int32_t) + compared + (r->rows_count + k) * (d + 5) * 8;
-    KM_TRY(km_host_check("the labels of the clusters' means", bytes, err));
+    if (!km_pages_in_files(bytes)) KM_TRY(km_host_check("the labels of the clusters' means", bytes, err));
     r->labels = km_pages_alloc(2 * n * (int64_t)sizeof *r->labels);
     r->differ = malloc((size_t)compared);
     r->rows = malloc((size_t)(r->rows_count * d) * sizeof *r->rows);
