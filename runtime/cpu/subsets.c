@@ -388,16 +388,24 @@ static km_status task_step(cpu_subset_task *t, cpu_subset_block *b, km_error *er
     return status;
 }
 
-void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first) {
+static int reads_labels(const cpu_subset_task *t, int64_t s, int64_t ks, int is_last) {
+    if (is_last) return t->fits[s % ks].restart == s / ks;
+    return km_slot_is_active(t->slots[s].state.phase);
+}
+
+void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first, int is_last) {
     enum { LINE = 64 };
     const cpu_engine *table = b->table;
     int64_t n = table->base.n, next = first + SUBSET_TILE_POINTS, row = table->base.d * table->real_bytes;
-    int is_last = i + 1 == b->count;
-    const cpu_subset_task *t = &b->tasks[is_last ? 0 : i + 1];
-    int64_t labels_at = is_last ? next : first;
-    for (int64_t s = 0; t->labels && s < t->view.base.slots_count && labels_at < n; s++)
+    int is_end = i + 1 == b->count;
+    const cpu_subset_task *t = &b->tasks[is_end ? 0 : i + 1];
+    int64_t labels_at = is_end ? next : first;
+    for (int64_t s = 0; t->labels && s < t->view.base.slots_count && labels_at < n; s++) {
+        const uint8_t *labels = (const uint8_t *)t->slots[s].labels + labels_at;
+        if (!reads_labels(t, s, b->job->clusters_count, is_last)) continue;
         for (int64_t at = 0; at < km_min(SUBSET_TILE_POINTS, n - labels_at); at += LINE)
-            __builtin_prefetch((const uint8_t *)t->slots[s].labels + labels_at + at, 1);
+            __builtin_prefetch(labels + at, 1);
+    }
     if (next >= n) return;
     int64_t bytes = km_min(SUBSET_TILE_POINTS, n - next) * row,
             part = km_round_up(bytes / b->count + 1, LINE);
@@ -421,7 +429,7 @@ static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err
     for (int64_t first = 0; first < n; first += SUBSET_TILE_POINTS) {
         for (int64_t i = 0; i < b->count; i++) {
             cpu_subset_task *t = &b->tasks[i];
-            km_cpu_subset_fetch_ahead(b, i, first);
+            km_cpu_subset_fetch_ahead(b, i, first, 0);
             if (t->running)
                 (t->columns ? task_columns : task_gathered)(t, b, first,
                                                             km_min(SUBSET_TILE_POINTS, n - first));

@@ -46,8 +46,9 @@ void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *s
 // The columns of a tile of rows, where they lie.
 cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *subset, int64_t first,
                                    int64_t count);
-// Fetches what a block needs after subset i of a tile: the next one's labels, and a part of the next tile.
-void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first);
+// Fetches what a block needs after subset i of a tile: labels that are read of the next one, in the last pass those of
+// its best runs, and a part of the next tile.
+void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first, int is_last);
 // Adds a tile's sums, without weights, to totals; the sums are zeros then.
 void km_cpu_subset_add(double *totals, double *sums, int64_t k, const cpu_engine *view);
 // Bytes of the labels of one run: whole SoA groups.

@@ -332,7 +332,7 @@ km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error
         int64_t points = km_min(SUBSET_TILE_POINTS, n - first);
         cells_mark(b, first, points);
         for (int64_t i = 0; i < b->count; i++) {
-            km_cpu_subset_fetch_ahead(b, i, first);
+            km_cpu_subset_fetch_ahead(b, i, first, 1);
             if (all[i].by_columns)
                 columns_tile(&all[i], b, &b->tasks[i], first, points);
             else
