@@ -155,7 +155,6 @@ static void add_skipping(km_text *out, const km_plan *plan, double value) {
     if (row) add_memory(out, plan, "  points as rows", (double)row);
 }
 
-// The most memory that a fit takes at one time, and what is free where that is known.
 static void add_row(km_text *out, const char *what, int64_t bytes) {
     char text[32];
     if (bytes > 0)
@@ -178,6 +177,7 @@ static void add_purposes(km_text *out, const km_plan *plan) {
     add_row(out, "  kernels, stacks, models", memory.spare);
 }
 
+// The most memory that a fit takes at one time, and what is free where that is known.
 static void add_whole(km_text *out, const km_plan *plan) {
     char bytes[32];
     if (!plan->memory_bytes) return;
