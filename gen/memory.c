@@ -106,7 +106,7 @@ static int64_t csr_bytes(const km_plan *plan) {
 // Large pieces come in whole pages (runtime/pages.c), or lie in temporary files.
 static int64_t pages(const km_plan *plan, int64_t bytes) {
     if (plan->facts.scratch_from && bytes >= plan->facts.scratch_from) return 0;
-    return bytes >= HOST_PAGE ? km_round_up(bytes, HOST_PAGE) : bytes;
+    return bytes > HOST_PAGE / 2 ? km_round_up(bytes, HOST_PAGE) : bytes;
 }
 
 // The means of the labels, and labels by them and by the centroids (runtime/criteria/means.c).
