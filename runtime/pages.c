@@ -73,17 +73,23 @@ static void *map_file(const char *folder, size_t size) {
     return memory;
 }
 
+// Under `lock`. 0: there are too many pieces already.
+static int note(void *memory, size_t size, int is_file) {
+    int i = 0;
+    while (i < PIECES_MAX && pieces[i].memory) i++;
+    if (i < PIECES_MAX) pieces[i] = (piece){memory, size, 0, is_file};
+    return i < PIECES_MAX;
+}
+
 static void *scratch_alloc(size_t size) {
-    void *memory = NULL;
+    void *memory = map_file(scratch, size); // a disk's time: others need not wait for it
+    if (!memory) return NULL;
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < PIECES_MAX; i++) {
-        if (pieces[i].memory) continue;
-        memory = map_file(scratch, size);
-        if (memory) pieces[i] = (piece){memory, size, 0, 1};
-        break;
-    }
+    int noted = note(memory, size, 1);
     pthread_mutex_unlock(&lock);
-    return memory;
+    if (noted) return memory;
+    munmap(memory, size);
+    return NULL;
 }
 
 // Frees pieces, those first that were given back first, until at most `bytes` are kept.
@@ -118,11 +124,7 @@ static void *fresh(size_t size) {
     }
     if (!memory) return NULL;
     madvise(memory, size, MADV_HUGEPAGE); // a hint: what comes of it does not matter
-    for (int i = 0; i < PIECES_MAX; i++)
-        if (!pieces[i].memory) {
-            pieces[i] = (piece){memory, size, 0, 0};
-            break;
-        }
+    note(memory, size, 0);
     return memory;
 }
 
@@ -140,11 +142,12 @@ void *km_pages_alloc(int64_t bytes) {
 
 void km_pages_free(void *memory) {
     if (!memory) return;
+    size_t file_size = 0;
     pthread_mutex_lock(&lock);
     int i = 0;
     while (i < PIECES_MAX && pieces[i].memory != memory) i++;
     if (i < PIECES_MAX && pieces[i].is_file) {
-        munmap(memory, pieces[i].size);
+        file_size = pieces[i].size;
         pieces[i] = (piece){NULL, 0, 0, 0};
     } else if (i < PIECES_MAX) {
         pieces[i].freed = ++frees;
@@ -152,6 +155,7 @@ void km_pages_free(void *memory) {
         shrink(is_bound ? 0 : limit());
     }
     pthread_mutex_unlock(&lock);
+    if (file_size) munmap(memory, file_size);
     if (i == PIECES_MAX) free(memory);
 }
 
