@@ -83,9 +83,8 @@ static km_status print(const score_options *options, const km_label_scores *scor
     if (options->json.path) {
         status = km_label_scores_to_json(&text, scores, options->criteria, err);
         cli_interrupts_hold();
-        if (status == KM_OK) status = km_text_write(options->json.path, text, err);
+        status = cli_text_write(options->json.path, text, status, err);
         cli_interrupts_release();
-        km_text_free(text);
         text = NULL;
         if (status != KM_OK || strcmp(options->json.path, "-") == 0) return status;
     }

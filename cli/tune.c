@@ -208,10 +208,8 @@ static const char *output_path(char *path, size_t size, const char *given, const
 static km_status write_text(km_status (*make)(char **, const km_tune_result *, km_error *), const char *path,
                             const km_tune_result *result, km_error *err) {
     char *text = NULL;
-    km_status status = make(&text, result, err);
-    if (status == KM_OK) status = km_text_write(path, text, err);
-    km_text_free(text);
-    return status;
+    km_status made = make(&text, result, err);
+    return cli_text_write(path, text, made, err);
 }
 
 static int write_outputs(const tune_options *options, const km_tune_result *result, int64_t count) {

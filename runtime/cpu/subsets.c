@@ -271,7 +271,7 @@ static km_status task_pick(cpu_subset_task *t, cpu_subset_block *b, km_error *er
 }
 
 km_status km_cpu_subset_labels(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
-    int64_t slots = t->view.base.slots_count, bytes = km_round_up(b->table->base.n, b->table->soa_points);
+    int64_t slots = t->view.base.slots_count, bytes = cpu_subset_label_bytes(b->table);
     if (!b->labels) b->labels = km_pages_alloc(b->count * slots * bytes);
     if (!b->labels) return km_fail_memory(err, "the labels of the runs of subsets", b->count * slots * bytes);
     t->labels = b->labels + (t - b->tasks) * slots * bytes;
