@@ -185,9 +185,7 @@ def take_text(name: str, *arguments: Any) -> str:
         dll.km_text_free(out)
 
 
-def version() -> str:
-    """Tell the version of the library, "MAJOR.MINOR.PATCH"."""
-    return str(dll.km_version().decode())
+__version__ = str(dll.km_version().decode())
 
 
 def _names(function: str, count_max: int = 64) -> list[str]:
