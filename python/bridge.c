@@ -12,6 +12,7 @@
 #include <kmgen/spec.h>
 
 #include <stdio.h>
+#include <string.h>
 
 // What a field is: an integer or a real by its type, a pointer, text in the struct itself, or a struct or array.
 #define KIND(field)                                                                                          \
@@ -39,6 +40,8 @@ static const struct layout_row {
     POINTER(km_fit_params, init_rows) NUMBER(km_fit_params, init_count) NUMBER(km_fit_params, scale)
     NUMBER(km_fit_params, refine) NUMBER(km_fit_params, seed) NUMBER(km_fit_params, criterion)
     NUMBER(km_fit_params, criteria) NUMBER(km_fit_params, labels) NUMBER(km_fit_params, threads)
+    NUMBER(km_fit_params, memory_max) NUMBER(km_fit_params, device_memory_max)
+    POINTER(km_fit_params, scratch_dir)
     POINTER(km_fit_params, cache_dir) POINTER(km_fit_params, compiler) POINTER(km_fit_params, tuning_dir)
     NUMBER(km_fit_params, algorithm) POINTER(km_fit_params, log) POINTER(km_fit_params, progress)
     POINTER(km_fit_params, progress_user)
@@ -59,7 +62,8 @@ static const struct layout_row {
     NUMBER(km_result, seed) NUMBER(km_result, passes) NUMBER(km_result, refine_passes)
     PART(km_result, timing) NUMBER(km_result, scale) POINTER(km_result, centre) POINTER(km_result, factor)
     POINTER(km_result, models) NUMBER(km_result, models_count) PART(km_result, selection)
-    NUMBER(km_result, criteria) POINTER(km_result, warnings) NUMBER(km_result, warnings_count)
+    NUMBER(km_result, criteria) NUMBER(km_result, interrupted) POINTER(km_result, warnings)
+    NUMBER(km_result, warnings_count)
     WHOLE(km_plan) NUMBER(km_plan, design) NUMBER(km_plan, algorithm) NUMBER(km_plan, memory_bytes)
     PART(km_plan, numbers) NUMBER(km_plan, numbers_count)
     WHOLE(km_plan_number) TEXT(km_plan_number, name) NUMBER(km_plan_number, value)
@@ -97,6 +101,7 @@ typedef struct km_python_progress {
     int (*show)(const char *phase, int64_t done, int64_t total, int64_t passes);
     double every_s;     ///< Seconds between two questions at least.
     double asked_s;     ///< When it was asked last; 0 at first.
+    double most_s;      ///< Seconds after which a fit that iterates ends with what it has; 0: it goes on.
     void *exception[3]; ///< What a signal raised, for PyErr_Restore; NULL: nothing.
 } km_python_progress;
 
@@ -104,6 +109,9 @@ typedef struct km_python_progress {
 KM_API int km_python_on_progress(void *user, const km_progress *progress);
 int km_python_on_progress(void *user, const km_progress *progress) {
     km_python_progress *state = user;
+    int is_iterating = !strcmp(progress->phase, "sweep") || !strcmp(progress->phase, "refine");
+    if (state->most_s > 0 && progress->elapsed_s > state->most_s && is_iterating)
+        return KM_FIT_STOP_WITH_RESULT;
     if (progress->elapsed_s < state->asked_s + state->every_s) return 0;
     state->asked_s = progress->elapsed_s;
     int before = state->lock(), stop = state->check_signals() != 0;

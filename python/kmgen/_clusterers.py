@@ -37,6 +37,7 @@ class Clusterer(Parameters):
     warnings_: list[str]
     reason_: str
     clustered_: bool
+    interrupted_: bool
 
     _result: Result | None
     _points: Any
@@ -85,6 +86,7 @@ class Clusterer(Parameters):
         self.cluster_centers_, self.inertia_, self.n_iter_ = best.cluster_centers, best.inertia, best.n_iter
         self.n_features_in_ = points.d
         self.warnings_, self.reason_, self.clustered_ = result.warnings, result.reason, result.clustered
+        self.interrupted_ = result.interrupted
         if points.names is not None:
             self.feature_names_in_ = np.array(points.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -444,6 +446,13 @@ class KMeansSweep(Clusterer):
         CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes the result.
     cache_dir : str, optional
         Folder of compiled modules; default: that of the program.
+    memory_max, device_memory_max : int, optional
+        Bytes that the process may hold, and that the fit may take of a GPU: the plan keeps within, or MemoryError is
+        raised before a point is read. Default: what is free.
+    scratch_dir : str, optional
+        Folder of a disk: on the CPU, what does not fit into memory lies in temporary files there, with the same result.
+    time_max : float, optional
+        Seconds after which a fit that iterates ends with the best of its runs as far as they came (``interrupted_``).
     verbose : int
         1: progress by tqdm, where that is installed and a terminal or notebook is there; 2: the library's log too, by
         ``logging``, as "kmgen".
@@ -456,6 +465,8 @@ class KMeansSweep(Clusterer):
         Why, in one sentence.
     clustered_ : bool
         False where the points look like no clusters.
+    interrupted_ : bool
+        True where ``time_max`` ended the fit.
     labels_ : ndarray of int32 of shape (n,)
         Labels of the chosen K.
     cluster_centers_ : ndarray of float64 of shape (best_k_, d)
@@ -510,6 +521,10 @@ class KMeansSweep(Clusterer):
         random_state: Any = 0,
         threads: int | None = None,
         cache_dir: str | None = None,
+        memory_max: int | None = None,
+        device_memory_max: int | None = None,
+        scratch_dir: str | None = None,
+        time_max: float | None = None,
         verbose: int = 0,
     ) -> None:
         self.clusters = clusters
@@ -528,6 +543,10 @@ class KMeansSweep(Clusterer):
         self.random_state = random_state
         self.threads = threads
         self.cache_dir = cache_dir
+        self.memory_max = memory_max
+        self.device_memory_max = device_memory_max
+        self.scratch_dir = scratch_dir
+        self.time_max = time_max
         self.verbose = verbose
 
     def _options(self) -> dict[str, Any]:
@@ -546,7 +565,7 @@ class KMeans(Clusterer):
         K.
     init, n_init, max_iter, tol, verbose, random_state, algorithm
         As of `KMeansSweep`.
-    scale, refine, device, dtype, threads, cache_dir
+    scale, refine, device, dtype, threads, cache_dir, memory_max, device_memory_max, scratch_dir, time_max
         As of `KMeansSweep`.
 
     Attributes
@@ -581,6 +600,10 @@ class KMeans(Clusterer):
         dtype: Any = "float32",
         threads: int | None = None,
         cache_dir: str | None = None,
+        memory_max: int | None = None,
+        device_memory_max: int | None = None,
+        scratch_dir: str | None = None,
+        time_max: float | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -596,6 +619,10 @@ class KMeans(Clusterer):
         self.dtype = dtype
         self.threads = threads
         self.cache_dir = cache_dir
+        self.memory_max = memory_max
+        self.device_memory_max = device_memory_max
+        self.scratch_dir = scratch_dir
+        self.time_max = time_max
 
     def _options(self) -> dict[str, Any]:
         return {**self.get_params(), "criterion": "auto", "criteria": None, "labels": "best"}

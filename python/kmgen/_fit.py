@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import numbers
 import os
 import sys
@@ -129,6 +130,14 @@ def _whole(what: str, value: Any, least: int) -> int:
     return int(value)
 
 
+def _seconds(time_max: Any) -> float:
+    if time_max is None:
+        return 0.0
+    if not isinstance(time_max, numbers.Real) or not float(time_max) > 0:
+        raise ValueError(f"time_max must be a number of seconds, more than 0, or None; got {time_max!r}")
+    return float(time_max)
+
+
 def _set_init(params: Any, init: Any, d: int, keep: list[Any]) -> bool:
     """Set where first centroids come from; True: they are given."""
     if isinstance(init, str):
@@ -183,14 +192,17 @@ class _Bar:
 class _Watch:
     """Lets Python handle signals now and then while a fit runs, so that Ctrl-C is seen, and moves the bar."""
 
-    def __init__(self, params: Any, verbose: int) -> None:
+    def __init__(self, params: Any, verbose: int, most_s: float) -> None:
         import threading
 
         self._raised: BaseException | None = None
         self._bar = _Bar(verbose > 0)
-        self._progress = lib.Progress(*lib.INTERPRETER, None, _ASK_EVERY_S)
+        self._progress = lib.Progress(*lib.INTERPRETER, None, _ASK_EVERY_S, 0, most_s)
         # Python handles signals in its main thread only: elsewhere there is nothing to ask.
-        if self._bar or threading.current_thread() is threading.main_thread():
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main and not self._bar:
+            self._progress.every_s = math.inf
+        if is_main or self._bar or most_s > 0:
             params.progress = lib.ON_PROGRESS
             params.progress_user = ctypes.addressof(self._progress)
         if self._bar:
@@ -279,10 +291,13 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
         params.criteria = _criteria_bits(o["criteria"])
         params.labels = choose("labels", o["labels"], _LABELS)
         params.algorithm = choose("algorithm", o["algorithm"], {n: i for i, n in enumerate(lib.ALGORITHMS)})
+        for name in ("memory_max", "device_memory_max"):
+            setattr(params, name, 0 if o[name] is None else _whole(name, o[name], 1))
+        params.scratch_dir = _pointer(None if o["scratch_dir"] is None else os.fsencode(o["scratch_dir"]), keep)
         cache, tuning = _cache_folder(o["cache_dir"]), lib.default_tuning_folder()
         params.cache_dir = _pointer(None if cache is None else os.fsencode(cache), keep)
         params.tuning_dir = _pointer(None if tuning is None else os.fsencode(tuning), keep)
-        result = _run(points, weights, spec, params, int(o["verbose"]))
+        result = _run(points, weights, spec, params, o)
     finally:
         lib.dll.km_spec_clear(ctypes.byref(spec))
     for sentence in result.warnings:
@@ -290,9 +305,9 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
     return result
 
 
-def _run(points: Points, weights: Doubles | None, spec: Any, params: Any, verbose: int) -> Result:
+def _run(points: Points, weights: Doubles | None, spec: Any, params: Any, o: dict[str, Any]) -> Result:
     handle = ctypes.c_void_p()
-    watch = _Watch(params, verbose)
+    watch = _Watch(params, int(o["verbose"]), _seconds(o["time_max"]))
     try:
         with points.open(weights) as data:
             lib.call("km_fit", ctypes.byref(handle), ctypes.byref(spec), data.handle, ctypes.byref(params))

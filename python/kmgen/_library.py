@@ -91,6 +91,7 @@ class Progress(ctypes.Structure):
         ("show", ctypes.c_void_p),
         ("every_s", ctypes.c_double),
         ("asked_s", ctypes.c_double),
+        ("most_s", ctypes.c_double),
         ("exception", ctypes.c_void_p * 3),
     ]
 

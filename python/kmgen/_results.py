@@ -225,6 +225,7 @@ class Result:
         self.n, self.d, self.rows = int(raw.n), int(raw.d), int(raw.rows)
         self.best = int(self._selection.best)
         self.clustered = bool(self._selection.clustered)
+        self.interrupted = bool(raw.interrupted)
         self.factor: Doubles = _array(raw.factor, np.float64, self.d)
 
     def _model(self, index: int) -> Any:

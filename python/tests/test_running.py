@@ -47,6 +47,48 @@ def test_ctrl_c_stops_a_fit():
     assert min(interrupted_after(delay) for delay in (0.2, 0.5)) < 0.2
 
 
+def test_time_max_ends_with_a_result():
+    sweep = kmgen.KMeansSweep(**LONG, time_max=0.2)
+    with pytest.warns(kmgen.KmgenWarning, match="the fit was interrupted"):
+        sweep.fit(noise(5000))
+    assert sweep.interrupted_ and len(sweep.models_) == 31 and (sweep.predict(noise(5000)) == sweep.labels_).all()
+    got = []
+
+    def fit():  # signals are the main thread's, time is everybody's
+        got.append(kmgen.KMeansSweep(**LONG, time_max=0.1).fit(noise(5000)).interrupted_)
+
+    thread = threading.Thread(target=fit)
+    thread.start()
+    thread.join()
+    assert got == [True]
+    with pytest.raises(ValueError, match="time_max must be a number of seconds"):
+        kmgen.KMeansSweep("2..4", time_max=-1).fit(noise(100))
+
+
+def test_memory_max(tmp_path):
+    X = noise(1000000)
+    assert not kmgen.KMeansSweep("2..4", n_init=1, max_iter=3, device="cpu").fit(X).interrupted_
+    with pytest.raises(MemoryError, match="memory_max is"):
+        kmgen.KMeansSweep("2..4", n_init=1, max_iter=3, device="cpu", memory_max=1 << 20).fit(X)
+    with pytest.raises(ValueError, match="memory_max must be a whole number of at least 1"):
+        kmgen.KMeansSweep("2..4", memory_max=0).fit(X)
+    code = (
+        "import sys, os, numpy as np, pytest, kmgen\n"
+        "X = np.random.default_rng(5).normal(size=(3000000, 8)).astype(np.float32)\n"
+        "_, resident, shared, *_ = map(int, open('/proc/self/statm').read().split())\n"
+        "fit = dict(clusters='2..4', n_init=1, max_iter=3, device='cpu', algorithm='lloyd')\n"
+        "most = (resident - shared) * os.sysconf('SC_PAGE_SIZE') + (80 << 20)\n"
+        "with pytest.raises(MemoryError, match='a scratch folder takes what does not fit'):\n"
+        "    kmgen.KMeansSweep(**fit, memory_max=most).fit(X)\n"
+        "with pytest.warns(kmgen.KmgenWarning, match='lie in temporary files'):\n"
+        "    some = kmgen.KMeansSweep(**fit, memory_max=most, scratch_dir=sys.argv[1]).fit(X)\n"
+        "all_ = kmgen.KMeansSweep(**fit).fit(X)\n"
+        "assert some.cluster_centers_.tobytes() == all_.cluster_centers_.tobytes()\n"
+        "assert (some.labels_ == all_.labels_).all() and not os.listdir(sys.argv[1])\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
 def test_another_handler_is_obeyed():
     class StoppedError(Exception):
         pass
