@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -39,3 +41,15 @@ def test_wrong_specs(wrong):
 def test_the_program_comes_along():
     out = subprocess.run([sys.executable, "-m", "kmgen", "--version"], check=True, capture_output=True, text=True)
     assert out.stdout.split()[:2] == ["kmgen", kmgen.__version__]
+
+
+@pytest.mark.parametrize(("which", "place"), [("newest", "cu13"), ("oldest", "cuda_nvrtc")])
+def test_nvrtc_of_pypi_is_found(which, place, tmp_path):
+    there = pathlib.Path(__file__).parents[2] / "build-nvrtc" / which / "nvidia"
+    if not there.is_dir():
+        pytest.skip("scripts/test fetches it")
+    shutil.copytree(pathlib.Path(kmgen.__file__).parent, tmp_path / "kmgen")
+    (tmp_path / "nvidia").symlink_to(there)
+    program = [str(tmp_path / "kmgen" / "program"), "info"]
+    out = subprocess.run(program, check=True, capture_output=True, text=True).stdout
+    assert f"kmgen/../nvidia/{place}/lib/libnvrtc.so.1" in out

@@ -100,6 +100,22 @@ static int open_nvrtc_in(km_nvrtc *nvrtc, const char *pattern, int major_max) {
     return opened;
 }
 
+// In the site-packages that hold this library, as a wheel does: what was installed beside it was meant for it.
+static int open_nvrtc_beside(km_nvrtc *nvrtc, int major_max) {
+    static const char *const beside[] = {"../nvidia/cu1[23]/lib/libnvrtc.so.1[23]",
+                                         "../nvidia/cuda_nvrtc/lib/libnvrtc.so.1[23]"};
+    Dl_info own;
+    if (!dladdr(&the_driver, &own) || !own.dli_fname) return 0;
+    const char *slash = strrchr(own.dli_fname, '/');
+    int folder = slash ? (int)(slash - own.dli_fname) : 0;
+    for (size_t i = 0; slash && i < sizeof beside / sizeof beside[0]; i++) {
+        char pattern[4096];
+        snprintf(pattern, sizeof pattern, "%.*s/%s", folder, own.dli_fname, beside[i]);
+        if (open_nvrtc_in(nvrtc, pattern, major_max)) return 1;
+    }
+    return 0;
+}
+
 km_status km_nvrtc_open(km_nvrtc *nvrtc, const char *path, int major_max, km_error *err) {
     // The last two are where `pip install nvidia-cuda-nvrtc` (CUDA 13) and -cu12 put it.
     static const char *const places[] = {
@@ -129,6 +145,7 @@ km_status km_nvrtc_open(km_nvrtc *nvrtc, const char *path, int major_max, km_err
             if (open_nvrtc_in(nvrtc, pattern, major_max)) return KM_OK;
         }
     }
+    if (open_nvrtc_beside(nvrtc, major_max)) return KM_OK;
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
     for (int i = 0; i < 2; i++)
         if (open_nvrtc_at(nvrtc, names[i], major_max)) return KM_OK;

@@ -120,9 +120,10 @@ typedef struct km_nvrtc {
 // *why when there is none. Thread-safe.
 const km_driver *km_driver_get(const char **why);
 
-// NVRTC: from `path` (the library, a folder that holds it, or NULL), then by the loader's own search, then in the
-// places where CUDA and PyPI's nvidia-cuda-nvrtc put it. Versions newer than major_max (0: any) are passed over,
-// as their machine code may need a newer driver. KM_ERROR_DEVICE says what was tried and how to get it.
+// NVRTC: from `path` (the library, a folder that holds it, or NULL), then in the site-packages that hold this library,
+// then by the loader's own search, then in the places where CUDA and PyPI's nvidia-cuda-nvrtc put it.
+// Versions newer than major_max (0: any) are passed over, as their machine code may need a newer driver.
+// KM_ERROR_DEVICE says what was tried and how to get it.
 km_status km_nvrtc_open(km_nvrtc *nvrtc, const char *path, int major_max, km_error *err);
 void km_nvrtc_close(km_nvrtc *nvrtc);
 
