@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any, TypeVar
 
@@ -16,13 +17,18 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
+@functools.cache
+def _parameters_of(constructor: Any) -> dict[str, inspect.Parameter]:
+    found = inspect.signature(constructor).parameters
+    return {name: p for name, p in found.items() if name != "self"}
+
+
 class Parameters:
     """Gives what the constructor's parameters say: ``get_params``, ``set_params``, and a short repr."""
 
     @classmethod
     def _parameters(cls) -> dict[str, inspect.Parameter]:
-        found = inspect.signature(cls.__init__).parameters
-        return {name: p for name, p in found.items() if name != "self"}
+        return _parameters_of(cls.__init__)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Get the parameters.

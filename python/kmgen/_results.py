@@ -151,8 +151,8 @@ class Model:
 
     @staticmethod
     def _by_criterion(raw: Any) -> dict[str, float]:
-        values = np.frombuffer(raw, np.float64)
-        return {name: float(v) for name, v in zip(lib.CRITERIA, values) if not np.isnan(v)}
+        values = np.frombuffer(raw, np.float64).tolist()
+        return {name: value for name, value in zip(lib.CRITERIA, values) if value == value}  # not NaN
 
     @property
     def predictor(self) -> Predictor:
