@@ -18,6 +18,7 @@
 #include <kmgen/fit.h>
 
 typedef struct km_backend km_backend;
+typedef struct km_resident km_resident; // resident.h
 
 // Machine code in memory.
 typedef struct km_binary {
@@ -148,6 +149,15 @@ struct km_backend {
     // Milliseconds to read so many bytes of the device's memory once, the least of `times`.
     km_status (*read)(km_device *device, double *ms, int64_t bytes, int64_t threads, int times,
                       km_error *err);
+    // Points that lie on the device, the caller's (resident.h): opened when what `stream` holds is done; NULL: all
+    // memory of this backend is the host's. `ordinal` KM_DEVICE_AUTO: the device that
+    // it lies on. The caller of `open` fills the rest of the struct's base.
+    km_status (*resident_open)(km_resident **out, int ordinal, const void *address, void *stream,
+                               km_error *err);
+    void (*resident_close)(km_resident **resident);
+    // Copies `count` pieces of piece_bytes to the host, one after another, piece i from row rows[i] on. Thread-safe.
+    km_status (*resident_read)(void *out, const km_resident *resident, const int64_t *rows, int64_t count,
+                               int64_t row_bytes, int64_t piece_bytes, km_error *err);
     // Of the pass's kernels, the bytes of registers that the one which spills most spills, as `compile` left it in the
     // log, and its name or ""; and the registers of a thread of the one that has most. NULL: the compilers of this
     // backend do not say.

@@ -9,6 +9,7 @@
 #include "memory.h"
 #include "missing.h"
 #include "names.h"
+#include "resident.h"
 #include "read/reader.h"
 
 #include <inttypes.h>
@@ -25,6 +26,7 @@ struct km_data {
     const double *weights; // n, or NULL: all 1
     double *owned_weights; // the same when they are not the caller's
     const km_draws *draws; // the caller's; NULL: points are in the table
+    km_resident *resident; // the same of points on a device; the table has their shape
     double *fill;          // what takes the place of NaN, of each feature; NaN: nothing; NULL: of none
     km_feature
         *prepared; // how features are made, in words of `table` and with `fill`; NULL: they are columns
@@ -42,6 +44,7 @@ void km_data_params_init(km_data_params *params) {
 void km_data_destroy(km_data **data) {
     if (!data || !*data) return;
     km_data *d = *data;
+    if (!d->is_part && !d->is_view) km_resident_close(&d->resident);
     if (d->is_part) {
         d->table = (km_table){0};
         d->kept = NULL;
@@ -420,6 +423,31 @@ km_status km_data_from_memory(km_data **out, const void *base, int64_t n, int64_
     return KM_OK;
 }
 
+km_status km_data_from_device(km_data **out, int device, const void *base, int64_t n, int64_t d, km_type type,
+                              void *stream, const double *weights, km_error *err) {
+    km_status status;
+    KM_TRY(km_data_from_memory(out, base, n, d, type, 0, 0, weights, err));
+    km_data *data = *out;
+    data->table.base = NULL; // nothing reads it here
+    if (device < 0 && device != KM_DEVICE_AUTO)
+        status = km_fail(err, KM_ERROR_USAGE, "device %d is no CUDA ordinal (0 and up)", device);
+    else if ((uintptr_t)base % (uintptr_t)km_type_bytes(type) != 0)
+        status = km_fail(err, KM_ERROR_USAGE, "memory: the points on the device are not aligned to %d bytes",
+                         (int)km_type_bytes(type));
+    else
+        status = km_resident_open(&data->resident, device, base, d, type, stream, err);
+    if (status != KM_OK) km_data_destroy(out);
+    return status;
+}
+
+const km_resident *km_data_resident(const km_data *data) {
+    return data->resident;
+}
+
+int64_t km_data_resident_first(const km_data *data) {
+    return data->first;
+}
+
 km_status km_data_from_columns(km_data **out, const void *const *columns, int64_t n, int64_t d, km_type type,
                                int64_t row_stride, const double *weights, km_error *err) {
     *out = NULL;
@@ -554,6 +582,11 @@ km_status km_data_set_names(km_data *data, const char *const *names, km_error *e
     return KM_OK;
 }
 
+static km_status refuse_resident(const km_data *data, const char *what, km_error *err) {
+    return km_fail(err, KM_ERROR_USAGE,
+                   "%s: points on a device are taken as they lie, and not %s; do it there", data->name, what);
+}
+
 // The view's own part of a table: which columns, their numbers and names.
 static km_status view_columns(km_table *view, const km_table *table, const int64_t *picks, km_error *err) {
     int64_t d = view->columns;
@@ -603,8 +636,11 @@ static km_status view_make(km_data **out, const km_data *data, const int64_t *pi
     view->n = data->n;
     view->kept = data->kept;
     view->weights = data->weights;
+    view->resident = data->resident;
     km_status status = view_fill(view, data, picks, err);
     if (status == KM_OK) status = view_columns(&view->table, &data->table, picks, err);
+    if (status == KM_OK && data->resident && view->table.picks)
+        status = refuse_resident(data, "put into another order", err);
     if (status != KM_OK) km_data_destroy(&view);
     *out = view;
     return status;
@@ -643,6 +679,7 @@ int km_data_is_filled(const km_data *data) {
 
 km_status km_data_fill_in(km_data **view, const km_data *data, const km_feature *prepared, km_error *err) {
     int64_t d = data->table.columns;
+    if (data->resident) return refuse_resident(data, "filled in", err);
     if (!*view) {
         int64_t *picks = malloc((size_t)d * sizeof *picks);
         if (!picks) return km_fail_memory(err, "the choice of features", d * (int64_t)sizeof *picks);
@@ -673,6 +710,7 @@ km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_
     part->kept = data->kept ? data->kept + first : NULL;
     part->first = data->first + (data->kept ? 0 : first);
     part->fill = data->fill;
+    part->resident = data->resident;
     *out = part;
     return KM_OK;
 }
@@ -714,7 +752,7 @@ int64_t km_data_row_of(const km_data *data, int64_t i) {
 const void *km_data_base(const km_data *data, km_type type) {
     const km_table *table = &data->table;
     int64_t size = km_type_bytes(type);
-    if (data->draws || table->csr) return NULL;
+    if (data->draws || data->resident || table->csr) return NULL;
     if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
     if (table->picks || table->apart || data->kept || data->fill) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;
@@ -746,6 +784,7 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
                        "%s has the points 0..%" PRId64 ", asked for %" PRId64 " from %" PRId64, data->name,
                        data->n - 1, count, first);
     if (data->draws) return read_drawn(out, data, first, count, type, err);
+    if (data->resident) return km_resident_read(out, data->resident, data->first + first, count, type, err);
     if (!data->kept) {
         km_table_read(out, &data->table, data->first + first, count, type);
         fill_in(out, data, count, type);
@@ -779,7 +818,18 @@ int64_t km_data_line(const km_data *data, int64_t row) {
     return km_table_line(&data->table, row);
 }
 
+km_status km_data_read_points(double *out, const km_data *data, const int64_t *points, int64_t count,
+                              km_error *err) {
+    int64_t d = data->table.columns;
+    if (data->resident && data->first == 0)
+        return km_resident_read_rows(out, data->resident, points, count, err);
+    for (int64_t i = 0; i < count; i++)
+        KM_TRY(km_data_read(out + i * d, data, points[i], 1, KM_FLOAT64, err));
+    return KM_OK;
+}
+
 km_status km_data_read_rows(double *out, const km_data *data, int64_t first, int64_t count, km_error *err) {
+    if (data->resident) return km_resident_read(out, data->resident, first, count, KM_FLOAT64, err);
     km_table_read(out, &data->table, first, count, KM_FLOAT64);
     fill_in(out, data, count, KM_FLOAT64);
     return km_data_check(data, err);

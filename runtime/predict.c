@@ -12,6 +12,7 @@
 #include "data_source.h"
 #include "memory.h"
 #include "predictor.h"
+#include "resident.h"
 #include "threads.h"
 
 #include <math.h>
@@ -126,14 +127,17 @@ static km_status open_and_build(predict *p, const km_data *data) {
     km_build_params params = {.spec = &spec};
     km_status status = KM_OK;
     int device = p->params->device;
-    if (device == KM_DEVICE_AUTO)
-        device = KM_HOST; // the data are read once: copying them to a device takes longer
+    const km_resident *resident = km_data_resident(data);
+    if (device == KM_DEVICE_AUTO) // the data are read once: copying them to a device takes longer
+        device = resident ? resident->ordinal : KM_HOST;
     KM_TRY(km_device_open(&p->device, device, p->params->compiler, p->params->log, p->err));
     km_plan_params_init(&params.plan);
     km_module_params_init(&params.module);
     params.plan.points = km_min(km_data_points(data), p->part);
     if (p->predictor->layout == KM_LAYOUT_CSR) params.plan.nonzeros = km_data_nonzeros(data);
-    params.plan.value_bytes = km_data_base(data, KM_FLOAT32) ? 4 : 8;
+    params.plan.value_bytes = resident                         ? km_type_bytes(resident->type)
+                              : km_data_base(data, KM_FLOAT32) ? 4
+                                                               : 8;
     params.plan.threads = km_threads(p->params->threads, 0, NULL);
     params.module.cache_dir = p->params->cache_dir;
     params.module.log = p->params->log;

@@ -4,6 +4,7 @@
 #include "../base/size.h"
 #include "csr.h"
 #include "memory.h"
+#include "resident.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,21 +30,27 @@ km_status km_quartile_ranges(double *ranges, const km_data *data, const int64_t 
                        "spread; use --scale standard",
                        km_data_name(data));
     int64_t d = km_data_features(data), taken = km_min(count, km_max(VALUES_MAX / d, POINTS_MIN));
-    int64_t bytes = (taken * d + taken) * (int64_t)sizeof(double);
+    int64_t bytes = (taken * d + 2 * taken) * (int64_t)sizeof(double);
     KM_TRY(km_host_check("the quartiles of features", bytes, err));
     double *values = calloc((size_t)(taken * d + taken + 1), sizeof *values);
-    if (!values) return km_fail_memory(err, "the quartiles of features", bytes);
-    double *column = values + taken * d;
-    km_status status = KM_OK;
-    for (int64_t i = 0; i < taken && status == KM_OK; i++) {
-        int64_t point = taken == count ? i : (int64_t)((double)i * (double)count / (double)taken);
-        status = km_data_read(values + i * d, data, points ? points[point] : point, 1, KM_FLOAT64, err);
+    int64_t *rows = malloc((size_t)(taken + 1) * sizeof *rows);
+    if (!values || !rows) {
+        free(values);
+        free(rows);
+        return km_fail_memory(err, "the quartiles of features", bytes);
     }
+    double *column = values + taken * d;
+    for (int64_t i = 0; i < taken; i++) {
+        int64_t point = taken == count ? i : (int64_t)((double)i * (double)count / (double)taken);
+        rows[i] = points ? points[point] : point;
+    }
+    km_status status = km_data_read_points(values, data, rows, taken, err);
     for (int64_t f = 0; f < d && status == KM_OK; f++) {
         for (int64_t i = 0; i < taken; i++) column[i] = values[i * d + f];
         qsort(column, (size_t)taken, sizeof *column, by_value);
         ranges[f] = taken ? quantile(column, taken, 0.75) - quantile(column, taken, 0.25) : 0;
     }
     free(values);
+    free(rows);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "csr.h"
 #include "data_refuse.h"
 #include "quartiles.h"
+#include "resident.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -129,11 +130,9 @@ static km_status sample_take(sample *s, const km_data *data, int is_csr, km_erro
     if ((!s->rows && !is_csr) || !s->column)
         return km_fail_memory(err, "a sample of the points", count * d * 8);
     if (is_csr) return sample_read_csr(s, data, err);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t point = (int64_t)((double)i * (double)n / (double)count);
-        KM_TRY(km_data_read(s->rows + i * d, data, point, 1, KM_FLOAT64, err));
-    }
-    return KM_OK;
+    int64_t points[SAMPLE_ROWS_MAX];
+    for (int64_t i = 0; i < count; i++) points[i] = (int64_t)((double)i * (double)n / (double)count);
+    return km_data_read_points(s->rows, data, points, count, err);
 }
 
 static int by_value(const void *a, const void *b) {

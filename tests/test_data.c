@@ -2,6 +2,7 @@
 // Points from every format and from memory: what is read, and what is refused in which words.
 #include "../runtime/data_refuse.h"
 #include "../runtime/read/reader.h"
+#include <kmgen/module.h>
 
 #include "quiet_check.h"
 #include <fcntl.h>
@@ -139,6 +140,23 @@ START_TEST(memory_with_strides) {
     ck_assert_int_eq(km_data_from_memory(&data, (const char *)grid + 2, 2, 2, KM_FLOAT32, 0, 0, NULL, &err),
                      KM_OK);
     ck_assert_ptr_null(km_data_base(data, KM_FLOAT32)); // not aligned
+}
+END_TEST
+
+// What is refused of points on a device before one is asked, and where there is none. With one: test_fit.
+START_TEST(memory_of_a_device) {
+    static const float x[6];
+    expect_error(km_data_from_device(&data, KM_HOST, x, 3, 2, KM_FLOAT32, NULL, NULL, &err), KM_ERROR_USAGE,
+                 "device -1 is no CUDA ordinal (0 and up)");
+    expect_error(km_data_from_device(&data, 0, NULL, 3, 2, KM_FLOAT32, NULL, NULL, &err), KM_ERROR_USAGE,
+                 "memory: the base of 3 points is NULL");
+    expect_error(km_data_from_device(&data, 0, x, 3, 0, KM_FLOAT32, NULL, NULL, &err), KM_ERROR_USAGE,
+                 "memory: points must be n x d with n >= 0 and d 1..65536, got 3 x 0");
+    expect_error(km_data_from_device(&data, 0, (const char *)x + 2, 1, 2, KM_FLOAT32, NULL, NULL, &err),
+                 KM_ERROR_USAGE, "memory: the points on the device are not aligned to 4 bytes");
+    ck_assert_int_eq(km_data_from_device(&data, 0, x, 3, 2, KM_FLOAT32, NULL, NULL, &err),
+                     km_device_count() ? KM_ERROR_USAGE : KM_ERROR_DEVICE); // memory of the host
+    ck_assert_ptr_null(data);
 }
 END_TEST
 
@@ -1604,6 +1622,7 @@ int main(void) {
     tcase_add_test(tests, memory_in_c_order);
     tcase_add_test(tests, memory_with_strides);
     tcase_add_test(tests, memory_by_columns);
+    tcase_add_test(tests, memory_of_a_device);
     tcase_add_test(tests, memory_large_enough_to_be_tiled);
     tcase_add_test(tests, memory_refused);
     tcase_add_test(tests, reading_outside_is_refused);

@@ -1510,6 +1510,73 @@ START_TEST(memory_of_the_other_type) {
 }
 END_TEST
 
+// Points that lie on the device give what the same points of the host give, in either type, and their labels.
+START_TEST(points_on_the_device) {
+    km_error err = {{0}};
+    km_type type = type_of(_i);
+    ref_data points = ref_blobs(70001, 3, 6, 1.0, 19, type);
+    if (_i / 4) ref_weigh(&points, 5);
+    job j = job_open(points, "2..5");
+    j.spec.type = type_of(_i / 2);
+    if (_i / 4) j.params.scale = KM_SCALE_ROBUST;
+    km_result *x = fit(&j);
+    km_data_destroy(&j.data);
+    void *there = copy_to_device(j.values, (size_t)(points.n * points.d * (type == KM_FLOAT64 ? 8 : 4)));
+    ck_assert_ptr_nonnull(there);
+    must(km_data_from_device(&j.data, _i / 4 ? KM_DEVICE_AUTO : 0, there, points.n, 3, type, NULL, points.w,
+                             &err),
+         &err, "data");
+    j.params.device = KM_DEVICE_AUTO;
+    km_result *y = fit(&j);
+    check_same_bits(x, y);
+    km_predictor *model = NULL;
+    int32_t *labels = calloc((size_t)points.n, sizeof *labels);
+    must(km_predictor_create(&model, y, y->selection.best, &err), &err, "km_predictor_create");
+    for (int device = KM_DEVICE_AUTO; device <= KM_HOST; device++) {
+        j.params.device = device;
+        must(km_predict(labels, model, j.data, &j.params, &err), &err, "km_predict");
+        ck_assert_int_eq(
+            memcmp(labels, y->models[y->selection.best].labels, (size_t)points.n * sizeof *labels), 0);
+    }
+    double first[3], host[3];
+    must(km_data_read(first, j.data, points.n - 1, 1, KM_FLOAT64, &err), &err, "km_data_read");
+    for (int f = 0; f < 3; f++) host[f] = points.x[(points.n - 1) * 3 + f];
+    ck_assert_int_eq(memcmp(first, host, sizeof first), 0);
+    free(labels);
+    km_predictor_destroy(&model);
+    km_result_destroy(&x);
+    km_result_destroy(&y);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(points_on_the_device_are_refused) {
+    km_error err = {{0}};
+    float values[300] = {0};
+    km_data *data = NULL;
+    km_result *result = NULL;
+    for (int i = 0; i < 300; i++) values[i] = (float)(i * i % 71);
+    ck_assert_int_eq(km_data_from_device(&data, 0, values, 100, 3, KM_FLOAT32, NULL, NULL, &err),
+                     KM_ERROR_USAGE);
+    ck_assert_ptr_null(data);
+    ck_assert_ptr_nonnull(strstr(err.text, "are no memory of a CUDA device"));
+    err.text[0] = 0;
+    ck_assert_int_eq(km_data_from_device(&data, 99, values, 100, 3, KM_FLOAT32, NULL, NULL, &err),
+                     KM_ERROR_DEVICE);
+    ck_assert_ptr_nonnull(strstr(err.text, "there is no CUDA device 99"));
+    err.text[0] = 0;
+    values[7 * 3 + 1] = NAN;
+    const void *there = copy_to_device(values, sizeof values);
+    must(km_data_from_device(&data, 0, there, 100, 3, KM_FLOAT32, NULL, NULL, &err), &err, "data");
+    km_spec spec;
+    spec_open(&spec, "2..3", KM_FLOAT32);
+    ck_assert_int_eq(km_fit(&result, &spec, data, NULL, &err), KM_ERROR_DATA);
+    ck_assert_ptr_nonnull(strstr(err.text, "row 8, column 2: the value is missing (NaN)"));
+    km_spec_clear(&spec);
+    km_data_destroy(&data);
+}
+END_TEST
+
 // Predicting ------------------------------------------------------------------------------------------------
 
 START_TEST(predict_equals_labels) {
@@ -2186,6 +2253,11 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(same, scaled_points, 0, 2);
     tcase_add_loop_test(same, column_order_in_memory, 0, 2);
     tcase_add_test(same, memory_of_the_other_type);
+    if (!strcmp(target, "cuda")) {
+        TCase *device = case_of(suite, "device");
+        tcase_add_loop_test(device, points_on_the_device, 0, 8);
+        tcase_add_test(device, points_on_the_device_are_refused);
+    }
     TCase *around = case_of(suite, "around");
     tcase_add_loop_test(around, predict_equals_labels, 0, 6);
     tcase_add_loop_test(around, clusters_are_numbered_by_size, 0, 2);

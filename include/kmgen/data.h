@@ -132,8 +132,19 @@ KM_API km_status km_data_from_memory(km_data **out, const void *base, int64_t n,
                                      int64_t row_stride, int64_t column_stride, const double *weights,
                                      km_error *err);
 
-/// The same of a table whose columns lie apart: `columns` has d pointers, which are copied, each to n elements of
-/// `type` that are `row_stride` elements apart (0: 1). KM_ERROR_USAGE: also a column that is NULL. KM_ERROR_MEMORY.
+/// Takes points that already lie on CUDA device `device` (an ordinal, or KM_DEVICE_AUTO: the one that `base` belongs
+/// to): n x d elements of `type` in C order without gaps, which must outlive the km_data and stay as they are. Waits
+/// for what the caller's `stream` (CUstream; NULL: the default stream) holds, so that the points are written. A fit
+/// with KM_DEVICE_AUTO is on that device: no copy of the points is made but the one that the engine centres, and only
+/// samples come to the host. Any other device, the CPU among them, reads them over the bus. `weights` lie on the
+/// host. Values are looked at when loaded. KM_ERROR_USAGE: no such shape or type, or other memory at `base`;
+/// KM_ERROR_DEVICE: no such device; KM_ERROR_DATA: bad weights.
+KM_API km_status km_data_from_device(km_data **out, int device, const void *base, int64_t n, int64_t d,
+                                     km_type type, void *stream, const double *weights, km_error *err);
+
+/// The same of a table in the host's memory whose columns lie apart: `columns` has d pointers, which are copied, each
+/// to n elements of `type` that are `row_stride` elements apart (0: 1). KM_ERROR_USAGE: also a column that is NULL.
+/// KM_ERROR_MEMORY.
 KM_API km_status km_data_from_columns(km_data **out, const void *const *columns, int64_t n, int64_t d,
                                       km_type type, int64_t row_stride, const double *weights, km_error *err);
 

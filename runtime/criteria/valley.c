@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "../../gen/memory.h"
 #include "../../templates/both.h"
+#include "../resident.h"
 #include "../sample.h"
 #include "../threads.h"
 
@@ -67,14 +68,18 @@ static km_status draw_points(km_valley_sample *sample, const km_data *data, cons
                              const double *factor, uint64_t seed, km_error *err) {
     int64_t n = km_data_points(data), d = sample->d;
     const double *weights = km_data_weights(data);
+    int64_t *rows = malloc((size_t)sample->count * sizeof *rows);
+    if (!rows) return km_fail_memory(err, "the sample of points", sample->count * (int64_t)sizeof *rows);
+    for (int64_t i = 0; i < sample->count; i++)
+        rows[i] = km_draw_of_part(seed, STREAM_ROWS, i, sample->count, n);
+    km_status status = km_data_read_points(sample->points, data, rows, sample->count, err);
     for (int64_t i = 0; i < sample->count; i++) {
-        int64_t row = km_draw_of_part(seed, STREAM_ROWS, i, sample->count, n);
         double *x = sample->points + i * d;
-        KM_TRY(km_data_read(x, data, row, 1, KM_FLOAT64, err));
         for (int64_t f = 0; f < d; f++) x[f] = (x[f] - centre[f]) * factor[f];
-        if (weights) sample->weights[i] = weights[row];
+        if (weights) sample->weights[i] = weights[rows[i]];
     }
-    return add_noise(sample, seed, err);
+    free(rows);
+    return status == KM_OK ? add_noise(sample, seed, err) : status;
 }
 
 km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, const double *centre,

@@ -74,6 +74,7 @@ typedef struct km_cuda_device {
     const km_driver *driver;
     km_nvrtc nvrtc;           // library NULL: not found ...
     char nvrtc_missing[1024]; // ... and why
+    int ordinal;
     km_cu_device handle;
     km_cu_context context; // the primary one
 } km_cuda_device;
@@ -159,6 +160,13 @@ void km_cuda_leave(const km_cuda_device *device);
 
 // read.c
 km_status km_cuda_read(km_device *base, double *ms, int64_t bytes, int64_t threads, int times, km_error *err);
+
+// resident.c
+km_status km_cuda_resident_open(km_resident **out, int ordinal, const void *address, void *stream,
+                                km_error *err);
+void km_cuda_resident_close(km_resident **resident);
+km_status km_cuda_resident_read(void *out, const km_resident *resident, const int64_t *rows, int64_t count,
+                                int64_t row_bytes, int64_t piece_bytes, km_error *err);
 
 // build_log.c
 // What the compiler says of a kernel.

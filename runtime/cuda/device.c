@@ -111,6 +111,7 @@ static km_status find_device(km_cuda_device *device, int ordinal, const char *co
             km_fail(err, KM_ERROR_DEVICE, "there is no CUDA device %d; this machine has %d", ordinal, count);
         goto done;
     }
+    device->ordinal = ordinal;
     KM_CU(cuDeviceGet(&device->handle, ordinal));
     KM_TRY_GOTO(recall_facts(&device->base.facts, driver, device->handle, ordinal, err));
     km_error missing = {""};

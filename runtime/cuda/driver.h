@@ -34,7 +34,10 @@ enum {
     KM_CU_STREAM_NON_BLOCKING = 1,
     KM_CU_EVENT_NO_TIMING = 2,
     KM_CU_REGISTER_DEVICE_MAP = 2,
-    KM_CU_NOT_READY = 600
+    KM_CU_NOT_READY = 600,
+    KM_CU_POINTER_KIND = 2,
+    KM_CU_POINTER_ORDINAL = 9,
+    KM_CU_KIND_DEVICE = 2
 };
 
 // X(name in the table, symbol of the library, parameters). The one list of what is taken from libcuda.
@@ -68,6 +71,7 @@ enum {
     X(cuMemAlloc, "cuMemAlloc_v2", (km_cu_ptr * address, size_t bytes))                                      \
     X(cuMemFree, "cuMemFree_v2", (km_cu_ptr address))                                                        \
     X(cuMemHostRegister, "cuMemHostRegister_v2", (void *address, size_t bytes, unsigned flags))              \
+    X(cuPointerGetAttribute, "cuPointerGetAttribute", (void *value, int attribute, km_cu_ptr address))       \
     X(cuMemHostUnregister, "cuMemHostUnregister", (void *address))                                           \
     X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2",                                             \
       (km_cu_ptr * address, void *host, unsigned flags))                                                     \

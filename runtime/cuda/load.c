@@ -8,6 +8,7 @@
 #include "../data_refuse.h"
 #include "../drawn.h"
 #include "../module_state.h"
+#include "../resident.h"
 #include "../rounding.h"
 #include <math.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ typedef struct loader {
     int64_t n, d;
     km_type raw_type;
     const void *base; // of the raw rows in host memory; NULL: they are read and converted to double
+    km_cu_ptr lying;  // the caller's raw rows on this device; 0: none
     km_cu_ptr raw;    // on the device
     km_cu_ptr bad, origin, reduced, centre, factor, sum, partial; // inside `work`
     double *results; // on the host: the first bad value's index, a sum over subchunks, ...
@@ -85,7 +87,7 @@ static km_status fetch_points(loader *load, km_error *err) {
                        (long long)load->d);
     KM_TRY(km_cuda_reserve(engine, &engine->points, count * engine->real_bytes, "the table of points", err));
     const km_cuda_memory *raw = raw_memory(load);
-    if (raw == &engine->scratch)
+    if (raw == &engine->scratch && !load->lying)
         KM_TRY(km_cuda_reserve(engine, &engine->scratch, load->n * load->d * raw_bytes,
                                "the points as they came", err));
     int64_t used = load->n * load->d * engine->real_bytes;
@@ -97,6 +99,10 @@ static km_status fetch_points(loader *load, km_error *err) {
         KM_TRY(draw_points(load, km_data_draws(load->data), err));
         engine->fetched = load->data;
         return record_time(engine, 1, err);
+    }
+    if (load->lying) {
+        engine->fetched = load->data;
+        return KM_OK;
     }
     double begin_ms = km_now_ms();
     if (!load->base || bytes > KM_PLAIN_BYTES) KM_TRY(km_cuda_pin(engine, bytes, err));
@@ -117,6 +123,10 @@ static km_status report_transfer(const loader *load, km_error *err) {
     const km_driver *driver = engine->driver;
     double bytes = (double)(load->n * load->d * raw_bytes_of(load));
     float ms;
+    if (load->lying) {
+        km_log_line(engine->log, KM_LOG_INFO, "load: %.1f MB lie on the device already", bytes * 1e-6);
+        return KM_OK;
+    }
     KM_CU(cuEventElapsedTime(&ms, engine->sent[0], engine->sent[1]));
     km_log_line(engine->log, KM_LOG_INFO,
                 "load: %.1f MB copied in %.2f ms, %.1f GB/s; buffers pinned in %.2f ms", bytes * 1e-6,
@@ -299,6 +309,12 @@ static km_status loader_init(loader *load, km_cuda_engine *engine, const km_data
     load->raw_type = load->base ? KM_FLOAT32 : KM_FLOAT64;
     if (km_data_draws(data)) load->raw_type = km_data_draws(data)->type;
     if (!load->base) load->base = km_data_base(data, KM_FLOAT64);
+    const km_resident *resident = km_data_resident(data);
+    if (resident && resident->ordinal == engine->device->ordinal) {
+        load->raw_type = resident->type;
+        load->lying = (km_cu_ptr)(uintptr_t)resident->address +
+                      (km_cu_ptr)(km_data_resident_first(data) * load->d * km_type_bytes(resident->type));
+    }
     return KM_OK;
 }
 
@@ -325,7 +341,7 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     if (engine->is_csr) return km_cuda_load_sparse(engine, stats, data, params, err);
     KM_TRY_GOTO(reserve_tables(&load, err));
     KM_TRY_GOTO(fetch_points(&load, err));
-    load.raw = raw_memory(&load)->address;
+    load.raw = load.lying ? load.lying : raw_memory(&load)->address;
     engine->fetched = NULL; // from here on the original points are overwritten
     KM_TRY_GOTO(km_cuda_load_weights(engine, data, err));
     KM_TRY_GOTO(statistics(&load, stats, err));

@@ -3,6 +3,7 @@
 // module, with the CPU in the place of a GPU where that may be.
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../../base/size.h"
 #include "../../gen/fit_time.h"
 #include "../../gen/memory.h"
 #include "../criteria/axes.h"
@@ -11,6 +12,7 @@
 #include "../memory.h"
 #include "../module_state.h"
 #include "../pages.h"
+#include "../resident.h"
 #include "../threads.h"
 #include "job.h"
 
@@ -67,7 +69,11 @@ km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec) {
     return drop_clusters_above(f, n);
 }
 
+// Points that lie on a device are fitted there where the caller left it open.
 static int wanted_device(const km_fit_job *f) {
+    const km_resident *resident = km_data_resident(f->data);
+    if (resident && f->params->device == KM_DEVICE_AUTO && f->spec.target.kind != KM_TARGET_CPU)
+        return resident->ordinal;
     return km_device_wanted(f->spec.target.kind, f->params->device);
 }
 
@@ -75,7 +81,7 @@ static int wanted_device(const km_fit_job *f) {
 static int may_fall_back(const km_fit_job *f) {
     int is_there = f->device && f->device->backend == &km_backend_cpu;
     return f->spec.target.kind == KM_TARGET_AUTO && f->params->device == KM_DEVICE_AUTO && !is_there &&
-           !f->params->tuning && wanted_device(f) != KM_HOST;
+           !f->params->tuning && !km_data_resident(f->data) && wanted_device(f) != KM_HOST;
 }
 
 // The table of the device that was opened, unless the user named one. What is in it the planner looks at.
@@ -100,6 +106,11 @@ static int64_t label_sets(const km_fit_job *f) {
     return km_data_rows(f->data) == km_data_points(f->data) ? sets : 2 * sets;
 }
 
+static int lie_on_device(const km_fit_job *f) {
+    const km_resident *resident = km_data_resident(f->data);
+    return resident && f->device->backend == resident->backend && wanted_device(f) == resident->ordinal;
+}
+
 static km_plan_params plan_params(const km_fit_job *f) {
     km_plan_params params;
     km_plan_params_init(&params);
@@ -116,6 +127,7 @@ static km_plan_params plan_params(const km_fit_job *f) {
     if (params.algorithm == KM_ALGORITHM_AUTO && f->device->facts.scratch_from)
         params.algorithm = KM_ALGORITHM_LLOYD; // it goes through points and labels in order
     params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
+    if (lie_on_device(f)) params.value_bytes = km_type_bytes(f->spec.type); // they are read where they lie
     params.label_sets = label_sets(f);
     params.threads = km_threads(f->params->threads, 0, NULL);
     return params;
@@ -174,7 +186,7 @@ static km_status open_wanted(km_fit_job *f) {
 static int may_choose(const km_fit_job *f) {
     const km_fit_params *p = f->params;
     return f->spec.target.kind == KM_TARGET_AUTO && p->device == KM_DEVICE_AUTO && !p->source_text &&
-           !p->tuning && !p->compiler;
+           !p->tuning && !p->compiler && !km_data_resident(f->data);
 }
 
 // The time of the fit on the device that is open; 0: it has no plan for this.

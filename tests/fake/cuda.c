@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// A driver of one GPU that has memory and runs nothing: what happens before there are kernels is tested without a GPU.
-// FAKE_CUDA_VERSION: of the driver, 13000 where it is not set.
+// A driver of GPUs that have memory and run nothing: what happens before there are kernels is tested without a GPU.
+// FAKE_CUDA_VERSION: of the driver, 13000 where it is not set. FAKE_CUDA_DEVICES: how many, at most 2; else 1.
 #include "../../runtime/cuda/driver.h"
+#include "cuda.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #pragma GCC visibility push(default)
 
-enum { FAILED = 999 };
+enum { FAILED = 999, BLOCKS_MAX = 256, CALLERS_STREAMS = 4096 };
+// Part of each device address, so that none is of this process: who reads one on the host crashes.
+#define FAR ((km_cu_ptr)1 << 62)
 
 km_cu_result cuInit(unsigned flags);
 #define DECLARE(name, symbol, parameters) km_cu_result name parameters;
@@ -33,6 +36,14 @@ VERSIONED(cuStreamDestroy, _v2);
 VERSIONED(cuEventDestroy, _v2);
 
 static char something; // what handles point at
+static char contexts[2];
+static __thread int current; // device of the context that was pushed last
+
+fake_cuda_seen fake_cuda;
+
+static void *host_of(km_cu_ptr address) {
+    return (void *)(uintptr_t)(address & ~FAR);
+}
 
 // Device ----------------------------------------------------------------------------------------------------
 
@@ -56,7 +67,8 @@ km_cu_result cuGetErrorString(km_cu_result result, const char **text) {
     return 0;
 }
 km_cu_result cuDeviceGetCount(int *count) {
-    *count = 1;
+    const char *wanted = getenv("FAKE_CUDA_DEVICES");
+    *count = wanted ? atoi(wanted) : 1;
     return 0;
 }
 km_cu_result cuDeviceGet(km_cu_device *device, int ordinal) {
@@ -95,20 +107,20 @@ km_cu_result cuDeviceTotalMem(size_t *bytes, km_cu_device device) {
     return 0;
 }
 km_cu_result cuDevicePrimaryCtxRetain(km_cu_context *context, km_cu_device device) {
-    (void)device;
-    *context = (km_cu_context)&something;
+    fake_cuda.retained[device]++;
+    *context = (km_cu_context)&contexts[device];
     return 0;
 }
 km_cu_result cuDevicePrimaryCtxRelease(km_cu_device device) {
-    (void)device;
+    fake_cuda.retained[device]--;
     return 0;
 }
 km_cu_result cuCtxPushCurrent(km_cu_context context) {
-    (void)context;
+    current = (int)((char *)context - contexts);
     return 0;
 }
 km_cu_result cuCtxPopCurrent(km_cu_context *context) {
-    *context = (km_cu_context)&something;
+    *context = (km_cu_context)&contexts[current];
     return 0;
 }
 
@@ -149,21 +161,51 @@ km_cu_result cuMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = *total_bytes = (size_t)80 << 30;
     return 0;
 }
+static struct {
+    km_cu_ptr first;
+    size_t bytes;
+    int device;
+} blocks[BLOCKS_MAX];
+
+// The block that an address lies in; -1.
+static int block_of(km_cu_ptr address) {
+    for (int i = 0; i < BLOCKS_MAX; i++)
+        if (blocks[i].first && address >= blocks[i].first && address - blocks[i].first < blocks[i].bytes)
+            return i;
+    return -1;
+}
 km_cu_result cuMemAlloc(km_cu_ptr *address, size_t bytes) {
-    void *memory = malloc(bytes);
-    *address = (km_cu_ptr)(uintptr_t)memory;
-    return memory ? 0 : KM_CU_OUT_OF_MEMORY;
+    int i = 0;
+    while (i < BLOCKS_MAX && blocks[i].first) i++;
+    void *memory = i < BLOCKS_MAX ? malloc(bytes) : NULL;
+    if (!memory) return KM_CU_OUT_OF_MEMORY;
+    *address = blocks[i].first = (km_cu_ptr)(uintptr_t)memory | FAR;
+    blocks[i].bytes = bytes;
+    blocks[i].device = current;
+    return 0;
 }
 km_cu_result cuMemFree(km_cu_ptr address) {
-    free((void *)(uintptr_t)address);
+    int i = block_of(address);
+    if (i < 0 || blocks[i].first != address) return FAILED;
+    free(host_of(address));
+    blocks[i].first = 0;
+    return 0;
+}
+km_cu_result cuPointerGetAttribute(void *value, int attribute, km_cu_ptr address) {
+    int i = block_of(address);
+    if (i < 0) return FAILED;
+    if (attribute == KM_CU_POINTER_KIND) *(unsigned *)value = KM_CU_KIND_DEVICE;
+    if (attribute == KM_CU_POINTER_ORDINAL) *(int *)value = blocks[i].device;
     return 0;
 }
 km_cu_result cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
     (void)address, (void)bytes, (void)flags;
+    fake_cuda.pinned++;
     return 0;
 }
 km_cu_result cuMemHostUnregister(void *address) {
     (void)address;
+    fake_cuda.pinned--;
     return 0;
 }
 km_cu_result cuMemHostGetDevicePointer(km_cu_ptr *address, void *host, unsigned flags) {
@@ -173,17 +215,22 @@ km_cu_result cuMemHostGetDevicePointer(km_cu_ptr *address, void *host, unsigned 
 }
 km_cu_result cuMemcpyHtoDAsync(km_cu_ptr to, const void *from, size_t bytes, km_cu_stream stream) {
     (void)stream;
-    memcpy((void *)(uintptr_t)to, from, bytes);
+    memcpy(host_of(to), from, bytes);
     return 0;
 }
 km_cu_result cuMemcpyDtoHAsync(void *to, km_cu_ptr from, size_t bytes, km_cu_stream stream) {
     (void)stream;
-    memcpy(to, (void *)(uintptr_t)from, bytes);
+    int i = block_of(from);
+    if (i < 0 || blocks[i].device != current || blocks[i].bytes - (from - blocks[i].first) < bytes)
+        return FAILED;
+    memcpy(to, host_of(from), bytes);
+    __atomic_add_fetch(&fake_cuda.copies, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&fake_cuda.bytes_to_host, (int64_t)bytes, __ATOMIC_RELAXED);
     return 0;
 }
 km_cu_result cuMemsetD8Async(km_cu_ptr to, unsigned char value, size_t bytes, km_cu_stream stream) {
     (void)stream;
-    memset((void *)(uintptr_t)to, value, bytes);
+    memset(host_of(to), value, bytes);
     return 0;
 }
 
@@ -192,14 +239,16 @@ km_cu_result cuMemsetD8Async(km_cu_ptr to, unsigned char value, size_t bytes, km
 km_cu_result cuStreamCreate(km_cu_stream *stream, unsigned flags) {
     (void)flags;
     *stream = (km_cu_stream)&something;
+    __atomic_add_fetch(&fake_cuda.streams, 1, __ATOMIC_RELAXED);
     return 0;
 }
 km_cu_result cuStreamDestroy(km_cu_stream stream) {
     (void)stream;
+    __atomic_sub_fetch(&fake_cuda.streams, 1, __ATOMIC_RELAXED);
     return 0;
 }
 km_cu_result cuStreamSynchronize(km_cu_stream stream) {
-    (void)stream;
+    if ((uintptr_t)stream < CALLERS_STREAMS) fake_cuda.waited_for = (int64_t)(uintptr_t)stream;
     return 0;
 }
 km_cu_result cuStreamQuery(km_cu_stream stream) {
