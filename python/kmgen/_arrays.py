@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
+from ._device import lying_on_device, open_on_device
 
 Doubles = npt.NDArray[np.float64]
 
@@ -33,10 +34,13 @@ class Points:
         Names of the features.
     is_single : bool
         An array of float32.
+    device : int or None
+        The CUDA device on which they lie; None: on the host.
     """
 
     def __init__(self, n: int, d: int, names: list[str] | None, make: Callable[[Any, Any], None], keep: Any) -> None:
         self.n, self.d, self.names, self.is_single = n, d, names, False
+        self.device: int | None = None
         self._make, self._keep = make, keep
 
     def open(self, weights: Doubles | None = None) -> Data:
@@ -222,6 +226,23 @@ def _from_arrow(table: Any, names: list[str] | None) -> Points:
     return _from_columns(columns, names)
 
 
+def _from_device(array: Any) -> Points | None:
+    """Take an array on a GPU as it lies; None: it is none."""
+    found = lying_on_device(array)
+    if found is None:
+        return None
+    n, d = found.shape
+    points = Points(n, d, None, lambda out, weights: open_on_device(out, found, weights), found)
+    points.is_single, points.device = found.type == "float32", found.device
+    return points
+
+
+def _is_exchanged(points: Any) -> bool:
+    """Tell whether DLPack is the only way to an array of the host."""
+    ways = ("__array__", "__array_interface__", "__array_struct__", "__len__")
+    return hasattr(points, "__dlpack__") and not any(hasattr(points, way) for way in ways)
+
+
 def take(points: Any, who: str, minimum: int = 1) -> Points:
     """Take points of any kind that the package knows.
 
@@ -229,7 +250,7 @@ def take(points: Any, who: str, minimum: int = 1) -> Points:
     ----------
     points : array, table or sparse matrix of shape (n, d)
         NumPy array (float32 and float64 in any order of memory are not copied), pandas, polars or pyarrow table,
-        SciPy sparse matrix, or what NumPy makes a two-dimensional array of numbers of.
+        SciPy sparse matrix, an array on a GPU, or what NumPy makes a two-dimensional array of numbers of.
     who : str
         The caller, for messages.
     minimum : int
@@ -240,15 +261,17 @@ def take(points: Any, who: str, minimum: int = 1) -> Points:
     module = _module(points)
     if hasattr(points, "tocsr"):
         return _from_csr(points, who)
-    if hasattr(points, "__cuda_array_interface__"):
-        raise TypeError("the points lie on a GPU; copy them to the host: X.get() of CuPy, X.cpu().numpy() of PyTorch")
+    on_device = _from_device(points)
+    if on_device is not None:
+        _check_shape(on_device.n, on_device.d, minimum, who)
+        return on_device
     names = column_names(points)
     if module in ("pandas", "polars", "pyarrow") and hasattr(points, "shape") and len(points.shape) == 2:
         _check_shape(points.shape[0], points.shape[1], minimum, who)
         if module == "pandas":
             return _from_pandas(points, names)
         return _from_polars(points, names) if module == "polars" else _from_arrow(points, names)
-    array = np.asarray(points)
+    array = np.asarray(points) if not _is_exchanged(points) else np.from_dlpack(points)
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {'scalar' if array.ndim == 0 else f'{array.ndim}D'} array instead"

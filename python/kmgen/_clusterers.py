@@ -186,7 +186,7 @@ class Clusterer(Parameters):
 
     def _label(self, points: Points) -> Labels:
         options = self._options()
-        device = options["device"] if str(options["device"]).startswith("cuda") else "cpu"
+        device = options["device"] if points.device is not None or str(options["device"]).startswith("cuda") else "cpu"
         return self._predictor.predict(points, threads=options["threads"], device=device)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Labels:

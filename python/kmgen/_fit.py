@@ -22,7 +22,7 @@ _SCALES = {None: 0, "none": 0, "standard": 1, "minmax": 2, "robust": 3}
 _INITS = {"k-means++": 0, "random": 1}
 _DTYPES = {"float32": 0, "float64": 1}
 _LABELS = {"best": 1, "all": 2}
-_TARGETS = {"auto": (-2, "auto"), "cpu": (-1, "cpu"), "cuda": (0, "cuda")}
+_TARGETS = {"auto": (-2, "auto"), "cpu": (-1, "cpu"), "cuda": (-2, "cuda")}
 _ASK_EVERY_S = 0.05
 
 _forked = False

@@ -108,6 +108,7 @@ _P, _I, _I4, _T = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char
 _STATUS: dict[str, list[Any]] = {
     "km_data_from_memory": [_P, _P, _I, _I, _I4, _I, _I, _P],
     "km_data_from_columns": [_P, _P, _I, _I, _I4, _I, _P],
+    "km_data_from_device": [_P, ctypes.c_int, _P, _I, _I, _I4, _P, _P],
     "km_data_from_csr": [_P, _P, _P, _I4, _P, _I4, _I, _I, _P],
     "km_data_set_names": [_P, _P],
     "km_data_read": [_P, _P, _I, _I, _I4],

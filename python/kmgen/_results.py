@@ -28,6 +28,15 @@ def _array(address: int | None, dtype: Any, *shape: int) -> npt.NDArray[Any]:
     return copied
 
 
+def _labels_of(address: int, rows: int, owner: Any) -> Labels:
+    """Show labels in the library's memory, which the array keeps alive by its owner."""
+    if rows == 0:
+        return np.empty(0, np.int32)
+    raw: Any = (ctypes.c_int32 * rows).from_address(address)
+    raw.owner = owner
+    return np.frombuffer(raw, np.int32)
+
+
 class Predictor:
     """A model that labels points: of a fit, or read from a file that the program or ``save`` wrote."""
 
@@ -53,7 +62,7 @@ class Predictor:
         """Write the text of a model file, which ``kmgen predict`` reads."""
         return lib.take_text("km_predictor_to_json", self._handle)
 
-    def predict(self, X: Any, *, threads: int | None = None, device: str = "cpu") -> Labels:
+    def predict(self, X: Any, *, threads: int | None = None, device: str = "auto") -> Labels:
         """Label points by their nearest centroid.
 
         Parameters
@@ -63,7 +72,7 @@ class Predictor:
         threads : int, optional
             CPU threads; default: all.
         device : str
-            ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+            ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"auto"``: the GPU that the points lie on, else the CPU.
 
         Returns
         -------
@@ -75,6 +84,8 @@ class Predictor:
         params = new_params(threads)
         set_device(params, None, device)
         points = take(X, "predict")
+        if device == "cuda" and points.device is None:
+            params.device = 0
         labels = np.empty(points.n, np.int32)
         with points.open() as data:
             lib.call("km_predict", labels.ctypes.data, self._handle, data.handle, ctypes.byref(params))
@@ -143,7 +154,7 @@ class Model:
         self.sse: Doubles = _array(raw.sse, np.float64, k)
         self.restart_inertia: Doubles = _array(raw.restart_inertia, np.float64, self.restarts)
         self.valleys: Doubles = _array(raw.valleys, np.float64, k) if raw.valleys else np.full(k, np.nan)
-        self.labels: Labels | None = _array(raw.labels, np.int32, result.rows) if raw.labels else None
+        self.labels: Labels | None = _labels_of(raw.labels, result.rows, result) if raw.labels else None
         self.scores = self._by_criterion(raw.scores)
         self.score_errors = self._by_criterion(raw.score_errors)
         self._made_of: tuple[Result, int] | None = (result, index)
@@ -217,6 +228,7 @@ class Result:
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self.handle = handle
         self._free = weakref.finalize(self, lib.dll.km_result_destroy, ctypes.byref(handle))
+        self._free.atexit = False  # arrays of labels may be looked at to the very end
         assert handle.value is not None
         self._address = handle.value
         self._raw = raw = lib.Result.from_address(handle.value)

@@ -23,6 +23,7 @@ GALLERY = pathlib.Path(__file__).parents[2] / "docs" / "python"
         ("colours.py", [], ["colours"]),
         ("customers.py", [], ["customers"]),
         ("million.py", ["20000"], ["million"]),
+        ("gpu.py", ["20000"], ["gpu"]),
     ],
 )
 def test_gallery(script, more, pictures, tmp_path):

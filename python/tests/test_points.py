@@ -127,14 +127,6 @@ def test_pyarrow(doubles):
     assert bits(sweep) == bits(fitted(doubles)) and sweep.feature_names_in_.tolist() == ["x", "y", "z"]
 
 
-def test_points_on_a_gpu_are_refused():
-    class OnDevice:
-        __cuda_array_interface__ = {"shape": (2, 2), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
-
-    with pytest.raises(TypeError, match=r"copy them to the host: X\.get\(\)"):
-        kmgen.KMeans(2).fit(OnDevice())
-
-
 def test_sparse():
     sparse = pytest.importorskip("scipy.sparse")
     draw = np.random.default_rng(1)
