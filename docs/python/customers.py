@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 
 import kmgen
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -29,5 +30,6 @@ sweep = kmgen.KMeansSweep("2..8", scale="standard").fit(features)
 table["segment"] = sweep.labels_
 print(sweep.reason_)
 print(table.groupby("segment")[["age", "spent", "visits"]].mean().round(1))
-sweep.plot_clusters(features, features=("age", "visits")).figure.savefig(f"{folder}/customers.png", dpi=100)
+sweep.plot_clusters(features, features=("age", "visits"))
+plt.savefig(f"{folder}/customers.png", dpi=100)
 sweep.report(f"{folder}/customers.html", features, title="customers")

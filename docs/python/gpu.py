@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 
 import kmgen
+import matplotlib.pyplot as plt
 import numpy as np
 
 folder = sys.argv[1] if len(sys.argv) > 1 else "."
@@ -26,4 +27,5 @@ sweep = kmgen.KMeansSweep("2..9", n_init=4).fit(X)
 print(f"{n} points of {type(X).__module__}: K = {sweep.best_k_} on {sweep.plan_.device}; milliseconds:")
 print({phase: round(ms, 1) for phase, ms in sweep.timing_.items() if ms > 0})
 few = X[:: max(1, n // 10_000)]
-sweep.plot_clusters(few.cpu().numpy() if hasattr(few, "cpu") else few).figure.savefig(f"{folder}/gpu.png", dpi=100)
+sweep.plot_clusters(few.cpu().numpy() if hasattr(few, "cpu") else few)
+plt.savefig(f"{folder}/gpu.png", dpi=100)

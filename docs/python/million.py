@@ -7,6 +7,7 @@ import sys
 import time
 
 import kmgen
+import matplotlib.pyplot as plt
 import numpy as np
 
 folder = sys.argv[1] if len(sys.argv) > 1 else "."
@@ -19,4 +20,5 @@ began = time.perf_counter()
 sweep = kmgen.KMeansSweep("3..8", n_init=4, verbose=1).fit(X)
 print(f"{n} points: K = {sweep.best_k_} in {time.perf_counter() - began:.2f} s by {sweep.plan_.target}")
 print({phase: round(ms, 1) for phase, ms in sweep.timing_.items() if ms > 0})
-sweep.plot_clusters(X).figure.savefig(f"{folder}/million.png", dpi=100)
+sweep.plot_clusters(X)
+plt.savefig(f"{folder}/million.png", dpi=100)

@@ -240,7 +240,9 @@ def _from_device(array: Any) -> Points | None:
 def _is_exchanged(points: Any) -> bool:
     """Tell whether DLPack is the only way to an array of the host."""
     ways = ("__array__", "__array_interface__", "__array_struct__", "__len__")
-    return hasattr(points, "__dlpack__") and not any(hasattr(points, way) for way in ways)
+    return (
+        hasattr(points, "__dlpack__") and hasattr(np, "from_dlpack") and not any(hasattr(points, way) for way in ways)
+    )
 
 
 def take(points: Any, who: str, minimum: int = 1) -> Points:

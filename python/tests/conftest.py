@@ -24,6 +24,11 @@ def blobs(n=300, d=3, k=3, seed=0, dtype=np.float32):
     return (centers[labels] + draw.normal(size=(n, d))).astype(dtype), labels
 
 
+def scores(estimator):
+    """Criteria of every K, as the library has them."""
+    return {k: model.scores for k, model in estimator.models_.items()}
+
+
 @pytest.fixture
 def points():
     return blobs()[0]

@@ -102,6 +102,7 @@ def test_streams(points):
     assert _arrays.take(Interfaced(points, version=2), "fit")._keep.stream == 1
 
 
+@pytest.mark.skipif(not hasattr(np, "from_dlpack"), reason="NumPy has it from 1.22 on")
 def test_dlpack_of_the_host(points):
     class Exchanged:
         def __dlpack__(self, **how):

@@ -14,7 +14,7 @@ import time
 import kmgen
 import numpy as np
 import pytest
-from conftest import blobs
+from conftest import blobs, scores
 
 LONG = {"clusters": "30..60", "n_init": 200, "tol": 0.0, "max_iter": 100000, "device": "cpu"}
 
@@ -123,18 +123,18 @@ def test_other_threads_run_meanwhile():
 
 
 def test_threads_side_by_side(points):
-    wanted = kmgen.KMeansSweep("2..6").fit(points).criteria_
+    wanted = scores(kmgen.KMeansSweep("2..6").fit(points))
     got = [None] * 4
 
     def fit(i):
-        got[i] = kmgen.KMeansSweep("2..6").fit(points).criteria_
+        got[i] = scores(kmgen.KMeansSweep("2..6").fit(points))
 
     threads = [threading.Thread(target=fit, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(wanted.equals(one) for one in got)
+    assert all(wanted == one for one in got)
 
 
 def _in_worker(n):
