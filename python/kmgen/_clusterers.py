@@ -72,7 +72,12 @@ class Clusterer(Parameters):
         """
         points = take(X, type(self).__name__)
         weights = take_weights(sample_weight, points.n)
-        result = run(points, weights, self._options(), self._clusters())
+        try:
+            result = run(points, weights, self._options(), self._clusters())
+        except ValueError as error:
+            if points.n != 1:
+                raise
+            raise ValueError(f"{error} (n_samples = 1)") from None
         self._take(result, points)
         self._weights = weights
         self._points = _weak(X)

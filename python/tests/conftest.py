@@ -8,6 +8,9 @@ import os
 import numpy as np
 import pytest
 
+# Before SciPy is there: with it scikit-learn's check_estimator leaves nothing out.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory):

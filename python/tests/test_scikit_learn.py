@@ -11,27 +11,16 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-# What does not pass, and why.
-EXPECTED = {
-    "KMeans": {},
-    "KMeansSweep": {
-        "check_fit2d_1sample": "one point has no K of 2 and more, which the library says in its own words",
-    },
-}
-
 
 @pytest.mark.parametrize("estimator", [kmgen.KMeans(n_clusters=3), kmgen.KMeansSweep()], ids=["KMeans", "KMeansSweep"])
 def test_check_estimator(estimator):
     from sklearn.utils.estimator_checks import check_estimator
 
-    expected = EXPECTED[type(estimator).__name__]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(estimator, expected_failed_checks=expected, on_fail=None)
-    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
-    assert not failed
-    assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(expected)
-    assert sum(r["status"] == "passed" for r in results) >= 40
+        results = check_estimator(estimator, on_fail=None, on_skip=None)
+    assert not {r["check_name"]: r["exception"] for r in results if r["status"] != "passed"}
+    assert len(results) >= 40
 
 
 def test_clone_pipeline_and_search(points):
