@@ -229,8 +229,8 @@ static km_status find_global(km_cu_ptr *address, size_t *size, const km_driver *
 static km_status read_symbol(void *out, int64_t bytes, const km_driver *driver,
                              const km_cuda_kernels *kernels, const char *name, km_error *err) {
     km_status status = KM_OK;
-    km_cu_ptr address;
-    size_t size;
+    km_cu_ptr address = 0;
+    size_t size = 0;
     KM_TRY(find_global(&address, &size, driver, kernels, name, err));
     if ((int64_t)size < bytes) {
         status = km_fail(err, KM_ERROR_COMPILE, "the source's table %s has %zu bytes, %lld are needed", name,
@@ -280,7 +280,7 @@ done:
 static km_status load_pairs(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
     km_status status = KM_OK;
     km_subsets_launch *launches = NULL;
-    int count, most = (int)kernels->base.device->facts.shared_bytes_per_block;
+    int count = 0, most = (int)kernels->base.device->facts.shared_bytes_per_block;
     KM_TRY(read_symbol(&count, sizeof count, driver, kernels, "km_subsets_launches_count", err));
     launches = calloc((size_t)count + 1, sizeof *launches);
     kernels->pairs = calloc((size_t)count + 1, sizeof *kernels->pairs);
