@@ -171,10 +171,13 @@ print((memory("VmHWM") - before) / points.nbytes, planned / points.nbytes)
     assert more < planned + 0.15, out
 
 
-def test_import_brings_only_numpy():
+def test_import_brings_nothing_and_names_only_numpy():
     """What is large and may be there is imported when it is used (bench/python_import.py has the time)."""
     code = """
 import sys, kmgen
+assert "kmgen._library" not in sys.modules and "numpy" not in sys.modules
+assert set(kmgen.__all__) <= set(dir(kmgen)) and not hasattr(kmgen, "nothing")
+assert all(getattr(kmgen, name) is not None for name in kmgen.__all__)
 large = ("sklearn", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "tqdm", "asyncio", "unittest")
 print([name for name in large if name in sys.modules])
 """
