@@ -159,6 +159,30 @@ START_TEST(a_fit_goes_where_they_lie) {
 }
 END_TEST
 
+// Points of many columns, mostly 0, are not packed on the host: nothing of them is looked at before they are loaded.
+START_TEST(zeros_stay_there) {
+    enum { WIDE_N = 500, WIDE_D = 200 };
+    static float zeros[WIDE_N * WIDE_D];
+    km_spec spec;
+    km_plan plan;
+    void *context = NULL;
+    for (int i = 0; i < WIDE_N; i++) zeros[i * WIDE_D + i % WIDE_D] = 1;
+    ck_assert_int_eq(retain(&context, 0) | enter(context) | take(&address, sizeof zeros), 0);
+    ck_assert_int_eq(put(address, zeros, sizeof zeros, NULL) | release(0), 0);
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..3", &err), KM_OK);
+    ck_assert_int_eq(km_data_from_device(&data, KM_DEVICE_AUTO, (const void *)(uintptr_t)address, WIDE_N,
+                                         WIDE_D, KM_FLOAT32, NULL, NULL, &err),
+                     KM_OK);
+    ck_assert_msg(km_fit_plan(&plan, &spec, data, NULL, &err) == KM_OK, "%s", err.text);
+    ck_assert_int_eq(km_plan_layout(&plan), KM_LAYOUT_DENSE);
+    ck_assert_int_eq(seen->copies, 0);
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+}
+END_TEST
+
 START_TEST(views_of_them) {
     static const char *const names[] = {"x", "y", "z"}, *const turned[] = {"z", "y", "x"};
     km_data *view = NULL;
@@ -205,6 +229,7 @@ int main(void) {
     tcase_add_loop_test(tests, some_points_are_read, 0, 2);
     tcase_add_loop_test(tests, a_fit_on_the_host_is_the_same, 0, 4);
     tcase_add_test(tests, a_fit_goes_where_they_lie);
+    tcase_add_test(tests, zeros_stay_there);
     tcase_add_test(tests, views_of_them);
     tcase_add_test(tests, other_memory_is_refused);
     suite_add_tcase(suite, tests);

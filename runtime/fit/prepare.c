@@ -62,7 +62,10 @@ km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec) {
         km_criteria_wanted(f->params, KM_NEEDS_FITS))
         return km_principal_refuse(f->data, f->err);
     f->spec.features = d;
-    if (f->spec.layout != KM_LAYOUT_DENSE || km_data_csr(f->data)) f->nonzeros = km_data_nonzeros(f->data);
+    // Points that lie on a device stay there: a table of nonzeros is made on the host.
+    if (f->spec.layout == KM_LAYOUT_CSR || km_data_csr(f->data) ||
+        (f->spec.layout == KM_LAYOUT_AUTO && !km_data_resident(f->data)))
+        f->nonzeros = km_data_nonzeros(f->data);
     if (!f->spec.clusters_count) KM_TRY(default_clusters(&f->spec, n, f->err));
     if (f->params->init == KM_INIT_GIVEN) f->spec.n_init = 1;
     f->restarts = f->spec.n_init;
