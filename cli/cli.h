@@ -318,8 +318,9 @@ typedef struct cli_tuning {
 int cli_tuning_is_none(const cli_tuning *tuning);
 km_status cli_tuning_read(cli_tuning *tuning, km_error *err); // KM_ERROR_IO
 void cli_tuning_apply(km_plan_params *params, const cli_tuning *tuning);
-// Where none is named: the table of the device that params->facts are of, from this user's folder, into `own`.
-void cli_tuning_find(km_plan_params *params, cli_tuning *own);
+// Where none is named: the table of the device that params->facts are of and this target of it, from this user's
+// folder, into `own`.
+void cli_tuning_find(km_plan_params *params, cli_tuning *own, km_target target);
 void cli_tuning_clear(cli_tuning *tuning);
 
 // As cli_cache_dir for a fit, which writes there: where it cannot be written to, NULL and a warning, or an error if

@@ -35,9 +35,9 @@ static km_status make_plan(column *c, const km_spec *spec, const km_plan_params 
     km_spec_init(&copy);
     km_status status = km_spec_copy(&copy, spec, err);
     params.facts = &c->facts;
-    if (!c->missing[0]) cli_tuning_find(&params, &table);
     copy.target = c->facts.target;
     if (spec->target.kind == copy.target.kind && spec->target.arch) copy.target = spec->target;
+    if (!c->missing[0]) cli_tuning_find(&params, &table, copy.target);
     if (status == KM_OK) status = km_plan_make(&c->plan, &copy, &params, err);
     if (status == KM_OK) cli_plan_warn(&c->plan, &copy);
     cli_tuning_clear(&table);

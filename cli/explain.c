@@ -58,7 +58,7 @@ static km_status explain_one(const km_spec *spec, km_plan_params *params, int de
         status = km_device_query(&facts, device, err);
         if (!copy.target.arch) copy.target = facts.target;
         params->facts = &facts;
-        if (status == KM_OK) cli_tuning_find(params, &own);
+        if (status == KM_OK) cli_tuning_find(params, &own, copy.target);
     }
     if (status == KM_OK) status = km_plan_make(&plan, &copy, params, err);
     if (status == KM_OK) cli_plan_warn(&plan, &copy);

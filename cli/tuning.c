@@ -42,12 +42,12 @@ void cli_tuning_apply(km_plan_params *params, const cli_tuning *tuning) {
     params->untuned = cli_tuning_is_none(tuning);
 }
 
-void cli_tuning_find(km_plan_params *params, cli_tuning *own) {
+void cli_tuning_find(km_plan_params *params, cli_tuning *own, km_target target) {
     static char path[4200];
     const char *folder = cli_tuning_dir();
     km_error err = {""};
     if (params->tuning || params->untuned || !folder) return;
-    if (km_tuning_read(&own->text, path, sizeof path, folder, params->facts->name, &err) != KM_OK)
+    if (km_tuning_read(&own->text, path, sizeof path, folder, params->facts->name, target, &err) != KM_OK)
         cli_warning("%s; the tuning table is not used", err.text);
     if (!own->text) return;
     own->path = path;

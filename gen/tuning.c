@@ -3,13 +3,8 @@
 #include "tuning.h"
 #include "../base/text.h"
 #include "numbers.h"
-#include "template.h"
 #include "words.h"
 #include "yaml_reader.h"
-
-#define XXH_INLINE_ALL        // generators of the build link no library for it
-#define XXH_NO_INLINE_HINTS 1 // compilers that optimise little refuse them
-#include <xxhash.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -474,32 +469,11 @@ void km_tuning_name(char *text, int64_t size, const char *device) {
     if (size > 0) text[used] = 0;
 }
 
-static int ends_with(const char *text, const char *end) {
-    size_t size = strlen(text), end_size = strlen(end);
-    return size >= end_size && strcmp(text + size - end_size, end) == 0;
-}
-
-void km_templates_hash(char text[17], km_design design) {
-    const char *target = km_design_target(design) == KM_TARGET_CUDA ? "cuda/" : "cpu/";
-    char folder[48];
-    XXH3_state_t state;
-    // What is compiled into the library is compiled from lanes' templates.
-    snprintf(folder, sizeof folder, "%s%s/", target,
-             km_design_name(design == KM_DESIGN_PREBUILT ? KM_DESIGN_LANES : design));
-    XXH3_INITSTATE(&state);
-    XXH3_64bits_reset(&state);
-    for (int64_t i = 0; i < km_embedded_templates_count; i++) {
-        const km_embedded *file = &km_embedded_templates[i];
-        int is_own = strncmp(file->name, folder, strlen(folder)) == 0;
-        const char *rest = file->name + strlen(target);
-        // Not those of another design's folder.
-        int is_word = strncmp(file->name, target, strlen(target)) == 0 &&
-                      (!strchr(rest, '/') || strncmp(rest, "vec/", 4) == 0) &&
-                      !ends_with(file->name, "/steps.h") &&
-                      (ends_with(file->name, ".h") || ends_with(file->name, "/words.cu"));
-        if (!is_own && !is_word) continue;
-        XXH3_64bits_update(&state, file->name, strlen(file->name) + 1);
-        XXH3_64bits_update(&state, file->text, (size_t)file->size);
-    }
-    snprintf(text, 17, "%016llx", (unsigned long long)XXH3_64bits_digest(&state));
+void km_tuning_table_name(char *text, int64_t size, const char *device, km_target target) {
+    char set[32];
+    km_tuning_name(text, size, device);
+    if (target.kind != KM_TARGET_CPU) return;
+    km_target_text(set, sizeof set, target);
+    int64_t used = (int64_t)strlen(text);
+    snprintf(text + used, (size_t)(size - used), "_%s", set + strcspn(set, ":") + 1);
 }

@@ -47,12 +47,17 @@ km_status km_tuning_to_yaml(char **out, const km_tuning *tuning, km_error *err);
 // Copies an entry into the table, in place of one of the same name. Entries stand in the order of their names.
 km_status km_tuning_put(km_tuning *tuning, const km_tuning_entry *entry, km_error *err);
 
-// The name of a device's file without its .yaml: "NVIDIA H200" is nvidia_h200. KM_TUNING_NAME_MAX bytes are enough.
+// A device as part of a file's name: "NVIDIA H200" is nvidia_h200. KM_TUNING_NAME_MAX bytes are enough for all names.
 enum { KM_TUNING_NAME_MAX = 128 };
 void km_tuning_name(char *text, int64_t size, const char *device);
 
+// The name of a table without its .yaml: the device's, and on a CPU the instruction set's behind it, as one processor
+// runs several: amd_epyc_avx2, amd_epyc_avx512.
+void km_tuning_table_name(char *text, int64_t size, const char *device, km_target target);
+
 // What an entry's numbers were measured with: XXH3 of the embedded templates of the design's pass, 16 hexadecimal
-// digits. These are its folder and the words of its target; steps around the pass and the host part do not count.
-void km_templates_hash(char text[17], km_design design);
+// digits. These are its folder, the words that it uses, and the vectors of the target's instruction set; other words,
+// steps around the pass and the host part do not count. The architecture of a GPU does not matter.
+void km_templates_hash(char text[17], km_design design, km_target target);
 
 #endif

@@ -59,7 +59,7 @@ static km_design design_of(const km_tuning_entry *entry) {
 
 static int is_stale(search *s, const km_tuning_entry *entry) {
     km_design design = design_of(entry);
-    if (!s->hashes[design][0]) km_templates_hash(s->hashes[design], design);
+    if (!s->hashes[design][0]) km_templates_hash(s->hashes[design], design, s->model->spec.target);
     return strcmp(s->hashes[design], entry->templates) != 0;
 }
 

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 km_status km_tuning_read(char **text, char *path, int64_t size, const char *tuning_dir, const char *device,
-                         km_error *err) {
+                         km_target target, km_error *err) {
     char name[KM_TUNING_NAME_MAX];
     int64_t text_size;
     *text = NULL;
-    km_tuning_name(name, sizeof name, device);
+    km_tuning_table_name(name, sizeof name, device, target);
     snprintf(path, (size_t)size, "%s/%s.yaml", tuning_dir, name);
     if (access(path, F_OK) != 0) return KM_OK;
     return km_file_read(text, &text_size, path, KM_YAML_BYTES_MAX, err);

@@ -96,8 +96,23 @@ printf 'features: 3\nclusters: 3..4\ntarget: cpu\n' >spec.yaml
 run_ok "another shape, nothing fixed" tune spec.yaml --target cpu:avx2 --points 20000 --compiler "$work/cc.sh" \
     --budget 3s -q
 expect "the table has the shape" grep -q 'clusters: 3..4' "$tables"/*.yaml
-run explain spec.yaml --device
+# The table is of the instruction set that was tuned, whatever this processor has.
+table=$(echo "$tables"/*.yaml)
+expect "the table is named by the instruction set: $table" [ "$(echo "$table" | grep -c '_avx2[.]yaml$')" = 1 ]
+expect "and says it" grep -qx 'target: cpu:avx2' "$table"
+run explain spec.yaml --target cpu:avx2 --device -n 20000
 expect "explain --device names the table" grep -q "$tables" stdout
+grep -qw avx512vl /proc/cpuinfo && {
+    run explain spec.yaml --target cpu:avx512 --device -n 20000
+    expect "another instruction set is not planned by it" not grep -q "$tables" stdout
+    run_ok "two instruction sets" tune spec.yaml --target cpu:avx512 --points 20000 --compiler "$work/cc.sh" \
+        --budget 3s -q
+    expect "each has a table of its own" grep -qx 'target: cpu:avx512' "$tables"/*_avx512.yaml
+    expect "the first is as it was" grep -qx 'target: cpu:avx2' "$table"
+    run explain spec.yaml --target cpu:avx512 --device -n 20000
+    expect "explain --device names the second" grep -q "_avx512[.]yaml" stdout
+    rm "$tables"/*_avx512.yaml
+}
 
 # A default that the compiler refuses is passed over, as a fit does: the next one is what others are compared with.
 REFUSE=1 run_ok "the default is refused" "${tune[@]}" --set vectors=4 --cache-dir "$work/empty" --json refused.json
@@ -118,12 +133,13 @@ expect "no worker outlives the signal" no_workers
 
 # A table that is none is left alone, and nothing is measured.
 known=$(lines)
+table=$(echo "$tables"/*.journal | sed 's/[.]journal$/_avx2.yaml/')
 for text in 'kmgen tuning: 1' 'kmgen tuning: 7' '{' ''; do
-    echo "$text" >"$(echo "$tables"/*.journal | sed 's/journal$/yaml/')"
+    echo "$text" >"$table"
     run "${tune[@]}"
     expect "a table that is none is refused: $text" [ "$status" = 1 ]
     expect "its file and line are named" said 'yaml:[0-9]+:[0-9]+: '
-    expect "it is left as it was" grep -qxF -- "$text" "$(echo "$tables"/*.journal | sed 's/journal$/yaml/')"
+    expect "it is left as it was" grep -qxF -- "$text" "$table"
 done
 expect "nothing was measured" [ "$(lines)" = "$known" ]
 

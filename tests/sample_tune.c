@@ -26,6 +26,7 @@ sample_tune *sample_tune_make(int64_t capacity) {
     result->spec.clusters_count = 8;
     result->spec.features = 8;
     km_device_facts_init(&result->facts, target);
+    result->spec.target = target;
     strcpy(result->facts.name, "NVIDIA H200");
     result->driver = 580;
     strcpy(result->compiler, "nvrtc 13.0");
@@ -164,6 +165,7 @@ sample_tune *sample_tune_cpu(void) {
     sample_tune *s = sample_tune_make(256);
     km_target target = {KM_TARGET_CPU, KM_ISA_AVX2};
     km_device_facts_init(&s->result.facts, target);
+    s->result.spec.target = target;
     strcpy(s->result.facts.name, "two cores");
     strcpy(s->result.compiler, "gcc 12.2.0");
     s->result.driver = 0;

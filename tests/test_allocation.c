@@ -396,7 +396,7 @@ static void copy_beside(const char *table, const char *name) {
 // A tuning table whose one entry serves spec.yaml.
 static void write_tuning(const char *path) {
     char text[512], hash[17];
-    km_templates_hash(hash, KM_DESIGN_REGISTERS);
+    km_templates_hash(hash, KM_DESIGN_REGISTERS, (km_target){KM_TARGET_CUDA, 90});
     int size =
         snprintf(text, sizeof text,
                  "kmgen tuning: 1\ndevice: NVIDIA H200\ntarget: cuda:sm_90\nentries:\n  - features: 4\n"

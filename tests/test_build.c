@@ -292,7 +292,7 @@ END_TEST
 START_TEST(measured_plan_is_left) {
     km_plan first = first_plan();
     char table[512], hash[17];
-    km_templates_hash(hash, KM_DESIGN_TENSOR);
+    km_templates_hash(hash, KM_DESIGN_TENSOR, (km_target){KM_TARGET_CUDA, 90});
     snprintf(
         table, sizeof table,
         "kmgen tuning: 1\ndevice: NVIDIA H200\ntarget: cuda:sm_90\nentries:\n  - features: 8\n"

@@ -1290,7 +1290,7 @@ own_table() { # this machine's CPU, and where its table lies: sets cpu, isa, thr
     isa=$("$kmgen" info | sed -n 's/^CPU .* (\(cpu:[a-z0-9]*\)), .*/\1/p')
     threads=$("$kmgen" info | sed -n 's/^CPU .*), \([0-9]*\) threads.*/\1/p')
     own=$(tr -cs '[:alnum:]' _ <<<"$cpu" | tr '[:upper:]' '[:lower:]' | sed 's/^_//; s/_$//')
-    own=$XDG_DATA_HOME/kmgen/tuning/$own.yaml
+    own=$XDG_DATA_HOME/kmgen/tuning/${own}_${isa#cpu:}.yaml
     mkdir -p "${own%/*}"
 }
 tuning() {

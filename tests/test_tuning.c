@@ -248,15 +248,34 @@ START_TEST(names) {
     char small[8];
     km_tuning_name(small, sizeof small, "NVIDIA H200");
     ck_assert_str_eq(small, "nvidia");
+    // A CPU has a table for each instruction set, a GPU one.
+    static const char *const tables[][2] = {
+        {"cpu:avx2", "a_cpu_avx2"}, {"cpu:avx512", "a_cpu_avx512"}, {"cuda:sm_90", "a_cpu"}};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        char name[KM_TUNING_NAME_MAX];
+        km_spec of;
+        km_spec_init(&of);
+        ck_assert_int_eq(km_spec_set_target(&of, tables[i][0], &err), KM_OK);
+        km_tuning_table_name(name, sizeof name, "A CPU", of.target);
+        ck_assert_str_eq(name, tables[i][1]);
+        km_tuning_table_name(small, sizeof small, "A CPU", of.target); // cut, and ended
+        ck_assert_int_eq(strlen(small), i < 2 ? 7 : 5);
+        km_spec_clear(&of);
+    }
 }
 END_TEST
 
 START_TEST(hashes) {
+    static const km_target avx2 = {KM_TARGET_CPU, KM_ISA_AVX2}, avx512 = {KM_TARGET_CPU, KM_ISA_AVX512},
+                           hopper = {KM_TARGET_CUDA, 90}, ampere = {KM_TARGET_CUDA, 80};
     char hash[KM_DESIGN_COUNT][17];
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
-        char again[17];
-        km_templates_hash(hash[i], (km_design)i);
-        km_templates_hash(again, (km_design)i);
+        int is_cuda = km_design_target((km_design)i) == KM_TARGET_CUDA;
+        char again[17], other[17];
+        km_templates_hash(hash[i], (km_design)i, is_cuda ? hopper : avx2);
+        km_templates_hash(again, (km_design)i, is_cuda ? hopper : avx2);
+        km_templates_hash(other, (km_design)i, is_cuda ? ampere : avx512);
+        ck_assert((strcmp(hash[i], other) == 0) == is_cuda); // vectors of instruction sets have a file each
         ck_assert_str_eq(hash[i], again);
         ck_assert_int_eq(strspn(hash[i], "0123456789abcdef"), 16);
         for (int j = KM_DESIGN_NONE + 1; j < i; j++)
@@ -327,7 +346,7 @@ static km_tuning_entry *add(int64_t features, const char *clusters, const char *
     entry.numbers_count = shape.fixed_count;
     entry.clusters = shape.clusters;
     entry.clusters_count = shape.clusters_count;
-    km_templates_hash(entry.templates, (km_design)shape.fixed[0].value);
+    km_templates_hash(entry.templates, (km_design)shape.fixed[0].value, tuning.target);
     ck_assert_int_eq(km_tuning_put(&tuning, &entry, &err), KM_OK);
     km_spec_clear(&shape);
     for (int64_t i = 0; i < tuning.entries_count; i++)
@@ -693,7 +712,7 @@ END_TEST
 // Another kmgen's templates: a shipped entry is passed over, the user's is refused, one that was found said.
 START_TEST(stale) {
     char hash[17], sentence[256];
-    km_templates_hash(hash, KM_DESIGN_TENSOR);
+    km_templates_hash(hash, KM_DESIGN_TENSOR, spec.target);
     snprintf(sentence, sizeof sentence,
              "mine.yaml:6: this entry was measured with other templates (0123456789abcdef, now %s); measure "
              "it again "
@@ -841,7 +860,7 @@ START_TEST(shipped_tables) {
         char name[KM_TUNING_NAME_MAX], path[KM_TUNING_NAME_MAX + 16], *text = NULL;
         ck_assert_msg(km_tuning_parse(&tuning, file->text, file->size, file->name, &err) == KM_OK, "%s",
                       err.text);
-        km_tuning_name(name, sizeof name, tuning.device);
+        km_tuning_table_name(name, sizeof name, tuning.device, tuning.target);
         snprintf(path, sizeof path, "tuned/%s.yaml", name);
         ck_assert_str_eq(file->name, path);
         ck_assert_int_eq(km_tuning_to_yaml(&text, &tuning, &err), KM_OK);
@@ -850,7 +869,7 @@ START_TEST(shipped_tables) {
         // Stale ones are passed over until a device is at hand; a release has none (docs/release.md).
         for (int64_t e = 0; e < tuning.entries_count; e++) {
             char hash[17];
-            km_templates_hash(hash, (km_design)tuning.entries[e].numbers[0].value);
+            km_templates_hash(hash, (km_design)tuning.entries[e].numbers[0].value, tuning.target);
             if (strcmp(hash, tuning.entries[e].templates) != 0)
                 printf("%s:%d is stale: its templates are %s now\n", file->name, tuning.entries[e].line,
                        hash);

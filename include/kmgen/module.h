@@ -53,10 +53,11 @@ KM_API int km_device_count(void);
 KM_API km_status km_device_query(km_device_facts *facts, int device, km_error *err);
 
 /// The text of a device's tuning table in a folder, and its path (of `size` bytes with the final zero, cut where it is
-/// longer; 4200 are enough): for km_plan_params, with `tuning_found`. `device` is its name in km_device_facts. `*text`
-/// is NULL where there is none; else the caller's: km_text_free. KM_ERROR_IO: it is there and cannot be read.
+/// longer; 4200 are enough): for km_plan_params, with `tuning_found`. `device` is its name in km_device_facts, `target`
+/// what is planned for, with its architecture: instruction sets of a CPU have a table each. `*text` is NULL where there
+/// is none; else the caller's: km_text_free. KM_ERROR_IO: it is there and cannot be read.
 KM_API km_status km_tuning_read(char **text, char *path, int64_t size, const char *tuning_dir,
-                                const char *device, km_error *err);
+                                const char *device, km_target target, km_error *err);
 
 /// What modules of a target would be compiled with, for people: "/usr/bin/cc", "NVRTC 13.0 (its file)". Writes at most
 /// `size` bytes of `text`, with the final zero; "" after a failure. Needs no device. `compiler` as in km_module_params.

@@ -93,9 +93,10 @@ static void read_table(km_fit_job *f) {
     km_error err = {{0}};
     km_text_free(f->table);
     f->table = NULL;
+    km_target target = f->spec.target.arch ? f->spec.target : f->device->facts.target;
     if (p->tuning || p->untuned || !p->tuning_dir) return;
     km_status status = km_tuning_read(&f->table, f->table_path, sizeof f->table_path, p->tuning_dir,
-                                      f->device->facts.name, &err);
+                                      f->device->facts.name, target, &err);
     if (status == KM_OK) return;
     char sentence[1200];
     snprintf(sentence, sizeof sentence, "%s; the tuning table is not used", err.text);

@@ -53,7 +53,7 @@ static json_t *index_to_json(const km_tune_result *result, int64_t index) {
 static int fill_result(json_t *root, const km_tune_result *result) {
     char target[32];
     int failed = 0;
-    km_target_text(target, sizeof target, result->facts.target);
+    km_target_text(target, sizeof target, result->spec.target);
     failed |= json_object_set_new(root, "kmgen", json_string(km_version()));
     failed |= json_object_set_new(root, "device", km_json_string(result->facts.name));
     failed |= json_object_set_new(root, "target", json_string(target));

@@ -49,7 +49,7 @@ const char *km_tune_ms_text(char text[KM_TUNE_MS_TEXT], double ms) {
 void km_tune_device_line(km_text *line, const km_tune_result *result) {
     enum { NAME_CHARACTERS = 50 };
     char target[32], name[sizeof result->facts.name], compiler[sizeof result->compiler];
-    km_target_text(target, sizeof target, result->facts.target);
+    km_target_text(target, sizeof target, result->spec.target);
     snprintf(name, sizeof name, "%s", result->facts.name);
     snprintf(compiler, sizeof compiler, "%s", result->compiler);
     km_text_plain(name);

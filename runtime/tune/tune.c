@@ -195,7 +195,7 @@ static km_status describe_measurement(char **about, const tuning *t) {
     const km_tune_result *result = t->result;
     km_text text = {0};
     char target[32], hash[17];
-    km_target_text(target, sizeof target, result->facts.target);
+    km_target_text(target, sizeof target, result->spec.target);
     km_text_printf(&text, "%s %s driver %d %s kmgen %s d %lld %s n %lld threads %lld K", result->facts.name,
                    target, result->driver, result->compiler, KM_VERSION, (long long)result->spec.features,
                    km_type_name(result->spec.type), (long long)result->points, (long long)result->threads);
@@ -203,30 +203,32 @@ static km_status describe_measurement(char **about, const tuning *t) {
         km_text_printf(&text, " %d", result->spec.clusters[i]);
     for (int design = KM_DESIGN_NONE + 1; design < KM_DESIGN_COUNT; design++) {
         if (km_design_target((km_design)design) != result->facts.target.kind) continue;
-        km_templates_hash(hash, (km_design)design);
+        km_templates_hash(hash, (km_design)design, result->spec.target);
         km_text_printf(&text, " %s", hash);
     }
     return km_text_take(about, &text, t->err);
 }
 
-static km_status read_table(tuning *t, const char *name) {
+static km_status read_table(tuning *t) {
     const km_tune_params *params = t->params;
-    char *text = NULL;
+    const km_target target = t->result->spec.target; // a processor and a GPU run older ones, too
+    char name[KM_TUNING_NAME_MAX], *text = NULL;
     int64_t size;
+    km_tuning_table_name(name, sizeof name, t->result->facts.name, target);
     if (params->table)
         snprintf(t->table_path, sizeof t->table_path, "%s", params->table);
     else
         snprintf(t->table_path, sizeof t->table_path, "%s/%s.yaml", params->tuning_dir, name);
     km_tuning_init(&t->table);
     snprintf(t->table.device, sizeof t->table.device, "%s", t->result->facts.name);
-    t->table.target = t->result->facts.target;
+    t->table.target = target;
     if (km_file_read(&text, &size, t->table_path, 16 << 20, NULL) != KM_OK) return KM_OK; // there is none yet
     km_status status = km_tuning_parse(&t->table, text, size, t->table_path, t->err);
     free(text);
-    if (status == KM_OK && memcmp(&t->table.target, &t->result->facts.target, sizeof t->table.target) != 0) {
-        char target[32];
-        km_target_text(target, sizeof target, t->table.target);
-        return km_fail(t->err, KM_ERROR_SPEC, "%.500s is for %s: name another file", t->table_path, target);
+    if (status == KM_OK && memcmp(&t->table.target, &target, sizeof target) != 0) {
+        char theirs[32];
+        km_target_text(theirs, sizeof theirs, t->table.target);
+        return km_fail(t->err, KM_ERROR_SPEC, "%.500s is for %s: name another file", t->table_path, theirs);
     }
     if (status == KM_OK && strcmp(t->table.device, t->result->facts.name) != 0)
         return km_fail(t->err, KM_ERROR_SPEC, "%.500s is of another device, %s: name another file",
@@ -237,13 +239,13 @@ static km_status read_table(tuning *t, const char *name) {
 static km_status open_files(tuning *t) {
     char name[KM_TUNING_NAME_MAX], *about = NULL;
     if (!t->params->tuning_dir && !t->params->table) return KM_OK;
-    km_tuning_name(name, sizeof name, t->result->facts.name);
-    if (!t->params->tuning_dir) return read_table(t, name);
+    km_tuning_name(name, sizeof name, t->result->facts.name); // one lock for all targets of a device
+    if (!t->params->tuning_dir) return read_table(t);
     KM_TRY(describe_measurement(&about, t));
     km_status status = km_journal_open(&t->journal, t->params->tuning_dir, name, about, t->err);
     km_text_free(about);
     // Behind its lock: what another tuning has just written to the table must not be lost.
-    if (status == KM_OK) status = read_table(t, name);
+    if (status == KM_OK) status = read_table(t);
     if (status == KM_OK && t->params->fresh) status = km_journal_forget(&t->journal, t->err);
     return status;
 }
@@ -744,7 +746,7 @@ static km_status write_entry(tuning *t) {
     }
     km_plan_params params = plan_params(t);
     KM_TRY(km_space_decisive(entry.numbers, &entry.numbers_count, &result->spec, &params, best, t->err));
-    km_templates_hash(entry.templates, best->design);
+    km_templates_hash(entry.templates, best->design, result->spec.target);
     snprintf(entry.compiler, sizeof entry.compiler, "%s", result->compiler);
     snprintf(entry.version, sizeof entry.version, "%s", KM_VERSION);
     snprintf(entry.date, sizeof entry.date, "%s", t->params->today ? t->params->today : "");

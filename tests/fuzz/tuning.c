@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include "gen/tuning.h"
+#include "gen/words.h"
 #include <kmgen/plan.h>
 
 #include <string.h>
@@ -65,9 +66,11 @@ static void put_hashes(char *text) {
         at += sizeof key - 1;
         for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
             char hash[17];
+            km_target target = {km_design_target((km_design)i), 0};
             const char *name = km_design_name((km_design)i);
             if (strncmp(at, name, strlen(name)) != 0 || strlen(at) < 16) continue;
-            km_templates_hash(hash, (km_design)i);
+            if (target.kind == KM_TARGET_CPU) target.arch = KM_ISA_AVX512;
+            km_templates_hash(hash, (km_design)i, target);
             memcpy(at, hash, 16);
             break;
         }
