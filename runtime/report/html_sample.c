@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "html_sample.h"
+#include "../../base/error.h"
 #include "../../base/size.h"
 #include "../criteria/pairs.h"
+#include "../resident.h"
 #include "../sample.h"
 
 #include <math.h>
@@ -26,10 +28,15 @@ static int64_t rows_within(const km_result *result, int64_t rows_max) {
 }
 
 static km_status read_points(km_html_sample *s, const km_result *result, const km_data *data, km_error *err) {
+    int64_t *rows = malloc((size_t)s->n * sizeof *rows);
+    if (!rows) return km_fail_memory(err, "a sample of the points", s->n * (int64_t)sizeof *rows);
+    for (int64_t i = 0; i < s->n; i++)
+        rows[i] = km_draw_of_part(result->seed, SAMPLE_STREAM, i, s->n, result->n);
+    km_status status = km_data_read_points(s->points, data, rows, s->n, err);
+    free(rows);
+    KM_TRY(status);
     for (int64_t i = 0; i < s->n; i++) {
         double *x = s->points + i * s->d;
-        int64_t row = km_draw_of_part(result->seed, SAMPLE_STREAM, i, s->n, result->n);
-        KM_TRY(km_data_read(x, data, row, 1, KM_FLOAT64, err));
         for (int64_t f = 0; f < s->d; f++) {
             double value = (x[f] - result->centre[f]) * result->factor[f];
             x[f] = result->type == KM_FLOAT32 ? (double)(float)value : value;
