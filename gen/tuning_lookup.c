@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuning_lookup.h"
 #include "../base/text.h"
+#include "algorithm.h"
 #include "design.h"
+#include "fit_time.h"
 #include "numbers.h"
 #include "spec_fields.h"
 #include "words.h"
@@ -77,9 +79,7 @@ static int may_serve(const search *s, const km_tuning_entry *entry) {
     if (model->track_labels) return 0; // labels take registers that the measured pass did not need
     if (model->points && model->points < entry->points_from) return 0;
     if (threads_distance(s, entry) > DISTANCE_MAX + 1e-9) return 0;
-    // Where a compiler would cost more than it saves, measured passes of other designs do not count.
-    int is_built_in = !km_design_code_of(model->design)->names;
-    return !is_built_in || !km_design_code_of(design_of(entry))->names;
+    return 1;
 }
 
 static int is_same_shape(const km_tuning_entry *entry, const km_spec *spec) {
@@ -128,12 +128,23 @@ static double exact_distance(const search *s, const km_tuning_entry *entry) {
     return threads_distance(s, entry) - 1e-3 * log2((double)entry->points_from + 1);
 }
 
+// Whether a fit gains more by the entry's pass than the compiler takes, where the planner takes what the library holds:
+// by what was measured for this shape.
+static int pays_compiler(const km_plan *model, const km_tuning_entry *entry) {
+    double passes = (double)(KM_UPDATES_TYPICAL * model->spec.n_init);
+    double saved_ms =
+        (entry->default_ms - entry->ms) / (double)entry->points * (double)model->points * passes;
+    if (km_design_code_of(model->design)->names || !km_design_code_of(design_of(entry))->names) return 1;
+    return model->facts.has_compiler && is_same_shape(entry, &model->spec) &&
+           saved_ms > km_compile_ms(model, design_of(entry));
+}
+
 // The step at which the entry may serve; 0: at none.
 static int step_of(km_tuning_pick *pick, const search *s, int is_own) {
     const km_tuning_entry *entry = pick->entry;
     // A default that nothing beat says nothing of other shapes and devices.
     int gained = entry->ms < entry->default_ms;
-    if (!may_serve(s, entry)) return 0;
+    if (!may_serve(s, entry) || !pays_compiler(s->model, entry)) return 0;
     if (is_same_shape(entry, &s->model->spec)) {
         pick->step = is_own ? KM_TUNING_EXACT : KM_TUNING_OTHER;
         pick->distance = exact_distance(s, entry);

@@ -853,6 +853,31 @@ START_TEST(small_jobs) {
 }
 END_TEST
 
+// Features that the library has kernels for: what is compiled serves where the gain that was measured outweighs the
+// compiler.
+START_TEST(gain_pays_compiler) {
+    set_device("cpu:avx512", "A CPU");
+    spec.features = 8;
+    snprintf(tuning.device, sizeof tuning.device, "A CPU");
+    tuning.target = spec.target;
+    km_tuning_entry *entry = add(8, "3..12", "design: lanes, vectors: 2");
+    entry->points_from = 0;
+    entry->ms = 30, entry->default_ms = 33; // of 8 Mi points
+    ship("tuned/a_cpu.yaml");
+    params.points = 1 << 20;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_int_eq(plan.design, KM_DESIGN_PREBUILT);
+    ck_assert_str_eq(plan.tuned.table, "");
+    params.points = 64 << 20;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_int_eq(plan.design, KM_DESIGN_LANES);
+    ck_assert_str_eq(plan.tuned.table, "tuned/a_cpu.yaml");
+    facts.has_compiler = 0;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_int_eq(plan.design, KM_DESIGN_PREBUILT);
+}
+END_TEST
+
 // Tables that ship are whole, named by their device, and as kmgen writes them.
 START_TEST(shipped_tables) {
     for (int64_t i = 0; i < km_embedded_tables_count; i++) {
@@ -908,6 +933,7 @@ int main(void) {
     tcase_add_test(lookup, corrupt);
     tcase_add_test(lookup, threads);
     tcase_add_test(lookup, small_jobs);
+    tcase_add_test(lookup, gain_pays_compiler);
     tcase_add_test(lookup, shipped_tables);
     suite_add_tcase(suite, lookup);
     SRunner *runner = srunner_create(suite);
