@@ -3,10 +3,12 @@
 """Fits of sparse tables: kmgen's CSR and dense layouts beside scikit-learn and scikit-learn-intelex on the same CSR.
 
     bench/sparse.py [--rows d100-5,text-k2_12,...] [--quick] [--rounds 3] [--json FILE] [--build build] [--venv DIR]
-    bench/sparse.py --crossing [--json FILE]     from which share of nonzeros on the layout dense is faster, and
+    bench/sparse.py --crossing [--rows d20-2..12,d500-50,...] [--json FILE]
+                                                 from which share of nonzeros on the layout dense is faster, and
                                                  what the planner takes it to be
     bench/sparse.py [--crossing] --docs          writes bench/results/sparse.json (sparse_crossing.json), and the
-                                                 tables of docs/sparse.md from it; so does bench/tables.py
+                                                 tables of docs/sparse.md from it; so does bench/tables.py.
+                                                 Rows of this commit that --rows leaves out stay there
 
 Every contestant gets float32 values with int32 columns, k-means++ by itself, one restart, ten iterations and no
 tolerance, and pays for the labels of every K; peers fit each K in turn. Each runs in a process of its own, warmed by
@@ -48,6 +50,7 @@ def rows_table():
 
 
 ROWS = rows_table()
+CROSSINGS = {f"d{d}-{clusters}": (d, clusters) for d in (20, 100, 500) for clusters in ("2..12", "50")}
 
 
 def matrix(kind, n, d, share, seed=1, groups=12):
@@ -228,30 +231,47 @@ def crossing_of(points):
     return None
 
 
-def crossing(args, folder):
-    rows = []
-    for d in (20, 100, 500):
-        n = CROSSING_VALUES // d // (5 if args.quick else 1)
-        for clusters in ("2..12", "50"):
-            predicted, points = predicted_crossing(args, folder, n, d, clusters), []
-            for times in (0.4, 0.6, 0.8, 1, 1.25, 1.6, 2, 2.5):
-                share = min((predicted or 0.5) * times, 1.0)
-                path = os.path.join(folder, "crossing.csr")
-                matrix_write(path, matrix("even", n, d, share))
-                csr, _ = pass_of(args, path, clusters, "csr")
-                dense, design = pass_of(args, path, clusters, "dense")
-                points.append(dict(share=share, csr_ms=csr, dense_ms=dense, dense_design=design))
-                if share == 1:
-                    break
-            rows.append(dict(d=d, n=n, clusters=clusters, measured=crossing_of(points), predicted=predicted,
-                             points=points))
-            print(json.dumps(tables.rounded(rows[-1])), flush=True)
-    return rows
+def crossing_point(args, folder, d, n, clusters, share):
+    path = os.path.join(folder, "crossing.csr")
+    matrix_write(path, matrix("even", n, d, share))
+    csr, _ = pass_of(args, path, clusters, "csr")
+    dense, design = pass_of(args, path, clusters, "dense")
+    os.remove(path)
+    return dict(share=share, csr_ms=csr, dense_ms=dense, dense_design=design)
+
+
+def crossing_row(args, folder, d, clusters):
+    """Passes at what the planner predicts, then at shares step by step away from it until the other layout wins; and
+    once between the last two."""
+    n, lowest = CROSSING_VALUES // d // (5 if args.quick else 1), 1 / d
+    predicted = predicted_crossing(args, folder, n, d, clusters)
+    points = [crossing_point(args, folder, d, n, clusters, predicted or 0.3)]
+    up = points[0]["csr_ms"] <= points[0]["dense_ms"]
+    while crossing_of(points) is None and lowest < points[0]["share"] and points[-1]["share"] < 1:
+        share = min(points[-1]["share"] * 1.5, 1) if up else max(points[0]["share"] / 1.5, lowest)
+        points.insert(len(points) if up else 0, crossing_point(args, folder, d, n, clusters, share))
+    found = crossing_of(points)
+    if found:
+        points.append(crossing_point(args, folder, d, n, clusters, found))
+        points.sort(key=lambda point: point["share"])
+    return dict(row=f"d{d}-{clusters}", d=d, n=n, clusters=clusters, measured=crossing_of(points), predicted=predicted,
+                points=points)
+
+
+def rows_kept(args, commit):
+    """Rows of the docs' file that --rows leaves out; they have to be of the same commit, as the file names one."""
+    if not args.docs or args.rows == "all" or not os.path.exists(args.json):
+        return []
+    with open(args.json, encoding="utf-8") as stream:
+        old = json.load(stream)
+    if old["commit"].removesuffix("-dirty") != commit.removesuffix("-dirty"):
+        raise SystemExit(f"{args.json} is of {old['commit']}, this is {commit}: run all rows, or remove it first")
+    return [row for row in old["rows"] if row["row"] not in args.rows.split(",")]
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", default="all", help="names separated by commas: " + ", ".join(ROWS))
+    parser.add_argument("--rows", default="all", help="names separated by commas: " + ", ".join([*ROWS, *CROSSINGS]))
     parser.add_argument("--crossing", action="store_true", help="passes of both layouts instead")
     parser.add_argument("--quick", action="store_true", help="a twentieth of the points")
     parser.add_argument("--rounds", type=int, default=3, help="fits of each contestant")
@@ -280,15 +300,21 @@ def main():
     report = dict(date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                   commit=args.commit or tables.commit(), cpu=cpu_name(), vectors=cpu_vectors(), cores=os.cpu_count(),
                   threads=args.threads, rounds=args.rounds, versions=found, load_before=os.getloadavg(), rows=[])
+    kept = rows_kept(args, report["commit"])
     with tempfile.TemporaryDirectory(prefix="kmgen-bench-") as folder:
         args.cache = os.path.join(folder, "cache")
-        if args.crossing:
-            report["rows"] = crossing(args, folder)
-        for name in [] if args.crossing else list(ROWS) if args.rows == "all" else args.rows.split(","):
-            report["rows"].append(row_run(name, ROWS[name], args, folder))
-            row_print(report["rows"][-1])
-            if args.json:
+        every = CROSSINGS if args.crossing else ROWS
+        for name in list(every) if args.rows == "all" else args.rows.split(","):
+            if args.crossing:
+                report["rows"].append(crossing_row(args, folder, *every[name]))
+                print(json.dumps(tables.rounded(report["rows"][-1])), flush=True)
+            else:
+                report["rows"].append(row_run(name, every[name], args, folder))
+                row_print(report["rows"][-1])
+            if args.json and not args.docs:
                 tables.write_json(args.json, report)
+    if args.docs:
+        report["rows"] = sorted([*kept, *report["rows"]], key=lambda found: list(every).index(found["row"]))
     if args.json:
         tables.write_json(args.json, report)
     if args.docs:
