@@ -1027,6 +1027,30 @@ START_TEST(refinement_comes_after_the_restarts) {
 }
 END_TEST
 
+// A run that had converged stays so where the iterations until it is at rest are cut off by refinement's share.
+START_TEST(refinement_keeps_what_had_converged) {
+    job j = job_open(ref_uniform(100003, 16, 3, KM_FLOAT32), "20..24");
+    j.spec.n_init = 1;
+    j.params.tol = 0.02;
+    j.params.labels = KM_LABELS_NONE;
+    j.params.refine = KM_REFINE_AUTO;
+    km_result *refined = fit(&j);
+    j.params.refine = 0;
+    km_result *plain = fit(&j);
+    int64_t cut_off = 0;
+    for (int64_t m = 0; m < plain->models_count; m++) {
+        const km_model *a = &refined->models[m], *b = &plain->models[m];
+        cut_off += !a->at_rest && !a->refined;
+        ck_assert(a->refined || a->converged || !b->converged);
+    }
+    ck_assert_int_gt(cut_off, 0);
+    ck_assert(!has_warning(refined, "before converging"));
+    km_result_destroy(&refined);
+    km_result_destroy(&plain);
+    job_close(&j);
+}
+END_TEST
+
 START_TEST(refinement_by_number_of_passes) {
     if (is_sample() && _i) return; // in one type
     job j = job_open(ref_uniform(2003, 2, 41, type_of(_i)), "2..12");
@@ -2236,6 +2260,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(runs, more_restarts_are_never_worse, 0, 2);
     tcase_add_test(runs, inertia_falls_with_k);
     tcase_add_loop_test(runs, refinement_comes_after_the_restarts, 0, 2);
+    tcase_add_test(runs, refinement_keeps_what_had_converged);
     tcase_add_loop_test(runs, refinement_by_number_of_passes, 0, 2);
     tcase_add_loop_test(runs, cost_never_rises, 0, 2);
     tcase_add_loop_test(runs, tol_stops_early, 0, 2);

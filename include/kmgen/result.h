@@ -41,8 +41,9 @@ typedef struct km_model {
     int64_t restarts_agreed;
     /// The inertia that each restart ended with, `restarts` of them, in order of restart, as the sweep summed it.
     const double *restart_inertia;
-    int64_t n_iter;    ///< Updates of the run that found the model; not those until it was at rest.
-    int32_t converged; ///< 0: stopped at max_iter.
+    int64_t n_iter; ///< Updates of the run that found the model; not those until it was at rest.
+    int32_t
+        converged; ///< 0: stopped at max_iter, or where refinement, which found the model, had used its share.
     /// Non-zero: refinement found it, from another model than its own best restart. What it gained is the difference to
     /// restart_inertia[restart].
     int32_t refined;

@@ -99,7 +99,7 @@ void km_fit_warn_of_models(km_fit_job *f, const km_model *models) {
                        chosen->k, chosen->effective_k, chosen->effective_k == 1 ? "" : "s");
     warn_of_resolution(f, models);
     for (int64_t q = 0; q < ks; q++) {
-        unconverged += !models[q].converged;
+        unconverged += !models[q].converged && models[q].n_iter >= f->params->max_iter;
         if (models[q].effective_k < models[q].k)
             km_result_warn(f->owner, f->params->log,
                            "K=%d has %d clusters with points: the data have no more different "

@@ -136,7 +136,7 @@ void km_refine_trials_take(refiner *r) {
         memcpy(best->centroids, t->centroids, (size_t)model_values(r, k) * sizeof(double));
         best->inertia = t->inertia;
         if (t->is_move) best->iterations = t->iterations;
-        best->converged = t->converged;
+        best->converged = t->converged || (!t->is_move && best->converged); // it went on from there
         best->is_fixed = t->is_fixed;
         own->is_fresh = 0;
         if (!t->is_move) continue;
