@@ -264,7 +264,7 @@ static km_status refuse_far(const sample *s, const km_data_stats *stats, const k
     double centre, median = s->column[s->count / 2];
     const char *why =
         "so far from the rest of its column that nothing tells the others apart; leave such rows "
-        "out, or write nan in place of what was not measured and give --nan drop";
+        "out, or write nan in place of what was not measured and give --missing drop";
     if (type == KM_FLOAT32 && choose_centre(&centre, s, stats, f, KM_FLOAT64))
         why = "so far from the rest of its column that float32 does not tell the others apart; use float64 "
               "(--type f64), or leave such rows out";

@@ -60,7 +60,7 @@ class Points:
                     row, column = np.argwhere(~np.isfinite(out[:count]))[0]
                     value = "infinite" if np.isinf(out[row, column]) else "missing (NaN)"
                     raise ValueError(
-                        f"memory: row {first + row + 1}, column {column + 1}: the value is {value}; leave such rows out"
+                        f"X: row {first + row + 1}, column {column + 1}: the value is {value}; leave such rows out"
                     )
                 yield first, out[:count]
 
@@ -122,6 +122,11 @@ def _to_float(column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Convert to float32 or float64, without a copy where it is one of them."""
     if column.dtype in _FLOATS:
         return column
+    if column.dtype.kind in "mM":
+        raise ValueError(
+            f"{name} holds dates or times ({column.dtype}); leave it out, or make numbers of it, e.g. days: "
+            '(x - x.min()) / np.timedelta64(1, "D")'
+        )
     if column.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is {column.dtype}; take real and imaginary parts apart.")
     if column.dtype.kind in "biu" or column.dtype.kind == "f":
@@ -205,7 +210,7 @@ def _from_pandas(table: Any, names: list[str] | None) -> Points:
     columns = []
     for f in range(table.shape[1]):
         column = table.iloc[:, f]
-        if str(column.dtype) in ("category", "str", "string", "object") or "datetime" in str(column.dtype):
+        if str(column.dtype) in ("category", "str", "string", "object"):
             _to_float(np.asarray(column), f"column {names[f] if names else f}")
         missing = hasattr(column.dtype, "na_value") and not isinstance(column.dtype, np.dtype)
         columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan) if missing else column.to_numpy())
@@ -219,8 +224,14 @@ def _from_polars(table: Any, names: list[str] | None) -> Points:
 
 
 def _from_arrow(table: Any, names: list[str] | None) -> Points:
+    if hasattr(table, "combine_chunks"):
+        columns_of = table.columns
+    else:  # a record batch
+        import pyarrow  # type: ignore[import-untyped, unused-ignore]
+
+        columns_of = pyarrow.Table.from_batches([table]).columns
     columns = []
-    for column in table.columns:
+    for column in columns_of:
         chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         columns.append(np.asarray(chunk.to_numpy(zero_copy_only=False)))
     return _from_columns(columns, names)
@@ -267,13 +278,19 @@ def take(points: Any, who: str, minimum: int = 1) -> Points:
     if on_device is not None:
         _check_shape(on_device.n, on_device.d, minimum, who)
         return on_device
+    if module == "polars" and hasattr(points, "collect"):
+        raise ValueError("Expected 2D array, got a LazyFrame of polars instead; collect() makes a table of it.")
     names = column_names(points)
     if module in ("pandas", "polars", "pyarrow") and hasattr(points, "shape") and len(points.shape) == 2:
         _check_shape(points.shape[0], points.shape[1], minimum, who)
         if module == "pandas":
             return _from_pandas(points, names)
         return _from_polars(points, names) if module == "polars" else _from_arrow(points, names)
+    if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
+        points = np.ma.filled(points.astype(np.float64), np.nan)  # which is refused
     array = np.asarray(points) if not _is_exchanged(points) else np.from_dlpack(points)
+    if array.dtype.names is not None:
+        raise ValueError("Expected 2D array, got a structured array instead; pandas.DataFrame(X) makes a table of it.")
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {'scalar' if array.ndim == 0 else f'{array.ndim}D'} array instead"

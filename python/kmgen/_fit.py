@@ -116,7 +116,8 @@ def _criteria_bits(names: Any) -> int:
     listed = [names] if isinstance(names, str) else list(names)
     if listed == ["all"]:
         return (1 << len(lib.CRITERIA)) - 1
-    return sum(1 << criterion_of(name) for name in {*listed})
+    numbers_of = {c: i for i, c in enumerate(lib.CRITERIA)}
+    return sum(1 << int(choose("each of criteria", name, numbers_of)) for name in {*listed})
 
 
 def criterion_of(name: Any) -> int:
@@ -128,6 +129,12 @@ def _whole(what: str, value: Any, least: int) -> int:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
         raise ValueError(f"{what} must be a whole number of at least {least}; got {value!r}")
     return int(value)
+
+
+def _real(what: str, value: Any) -> float:
+    if not isinstance(value, numbers.Real):
+        raise ValueError(f"{what} must be a number; got {value!r}")
+    return float(value)
 
 
 def _seconds(time_max: Any) -> float:
@@ -143,6 +150,8 @@ def _set_init(params: Any, init: Any, d: int, keep: list[Any]) -> bool:
     if isinstance(init, str):
         params.init = choose("init", init, _INITS)
         return False
+    if init is None or np.ndim(init) == 0:
+        raise ValueError(f"init must be 'k-means++', 'random' or an array of first centroids; got {init!r}")
     rows = np.ascontiguousarray(init, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != d:
         raise ValueError(f"init must have a row for each centroid and {d} columns; got an array of shape {rows.shape}")
@@ -284,7 +293,7 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
         spec.n_init = _n_init(o["n_init"], o["init"], given)
         spec.type = choose("dtype", o["dtype"] if isinstance(o["dtype"], str) else np.dtype(o["dtype"]).name, _DTYPES)
         params.max_iter = _whole("max_iter", o["max_iter"], 1)
-        params.tol = float(o["tol"])
+        params.tol = _real("tol", o["tol"])
         params.scale = choose("scale", o["scale"], _SCALES)
         params.seed = seed_of(o["random_state"])
         params.criterion = criterion_of(o["criterion"])
@@ -307,7 +316,8 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
 
 def _run(points: Points, weights: Doubles | None, spec: Any, params: Any, o: dict[str, Any]) -> Result:
     handle = ctypes.c_void_p()
-    watch = _Watch(params, int(o["verbose"]), _seconds(o["time_max"]))
+    verbose = int(o["verbose"]) if isinstance(o["verbose"], bool) else _whole("verbose", o["verbose"], 0)
+    watch = _Watch(params, verbose, _seconds(o["time_max"]))
     try:
         with points.open(weights) as data:
             lib.call("km_fit", ctypes.byref(handle), ctypes.byref(spec), data.handle, ctypes.byref(params))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import kmgen
 import numpy as np
@@ -219,3 +220,63 @@ def test_a_page_of_an_answer_is_safe():
     points, _ = blobs()
     answer = kmgen.find_k(points, [2, 3])._replace(reason="<script>alert(1)</script>")
     assert "<script>" not in answer._repr_html_()
+
+
+def advice_of(points, clusters, **options):
+    with pytest.warns(kmgen.KmgenWarning):
+        return kmgen.KMeansSweep(clusters, **options).fit(points).warnings_
+
+
+def test_advice_is_in_pythons_words():
+    draw = np.random.default_rng(3)
+    blobs_of_3 = blobs(n=3000)[0]
+    many = 10 * draw.uniform(size=(60, 2))[draw.integers(60, size=4000)]
+    wide = draw.normal(size=(500, 2)) * [1, 100] + np.where(draw.random(500) < 0.5, 0, 5000)[:, None] * [0, 1]
+    said = [
+        *advice_of(draw.uniform(size=(5000, 2)), "2..6"),
+        *advice_of(blobs_of_3, "2..3"),
+        *advice_of(many + 0.05 * draw.normal(size=(4000, 2)), [60], init="random", refine=None),
+        *advice_of(wide, "2..4"),
+        *advice_of(np.vstack([blobs_of_3, [[1e4, 1e4, 1e4]]]), "2..4"),
+    ]
+    for what in ("look like no clusters", "a wider list", "other seeds may", "decides alone", "one point only"):
+        assert any(what in sentence for sentence in said), (what, said)
+    options = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+    assert not [sentence for sentence in said if options.search(sentence)]
+    assert any('clusters="2..6"' in sentence for sentence in said)
+    assert any("n_init=50" in sentence for sentence in said)
+    assert any('scale="standard"' in sentence for sentence in said)
+
+
+def test_ways_out_are_in_pythons_words():
+    points = blobs()[0]
+    points[5, 1] = np.nan
+    with pytest.raises(ValueError, match=r"row 6, column 2: the value is missing \(NaN\); leave such rows out"):
+        kmgen.KMeans(2).fit(points)
+    with pytest.raises(MemoryError, match=r"do not fit.*needs") as caught:
+        kmgen.KMeans(2, memory_max=1 << 20).fit(np.zeros((4_000_000, 4)))
+    assert "--" not in str(caught.value) and " -t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"tol": "x"}, "tol must be a number; got 'x'"),
+        ({"tol": None}, "tol must be a number; got None"),
+        ({"verbose": "x"}, "verbose must be a whole number"),
+        ({"verbose": -1}, "verbose must be a whole number"),
+        ({"criteria": ["silhouette", "x"]}, "each of criteria must be one of"),
+        ({"init": None}, "init must be 'k-means\\+\\+', 'random' or an array"),
+        ({"init": 3}, "init must be 'k-means\\+\\+', 'random' or an array"),
+    ],
+)
+def test_wrong_parameters_are_named(points, wrong, said):
+    with pytest.raises(ValueError, match=said):
+        kmgen.KMeansSweep("2..4", **wrong).fit(points)
+
+
+def test_weights_are_named(points):
+    with pytest.raises(ValueError, match=r"^sample_weight: point 0: a weight must be 0 or more"):
+        kmgen.KMeans(2).fit(points, sample_weight=-np.ones(300))
+    with pytest.raises(ValueError, match=r"^X has 300 points, fewer than"):
+        kmgen.KMeans(301).fit(points)

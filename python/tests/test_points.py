@@ -152,3 +152,34 @@ def test_columns_are_not_copied():
     floats, _ = _arrays.take(table, "test")._keep
     for name, column in zip("xy", floats):
         assert column.ctypes.data == table[name].chunk(0).buffers()[1].address
+
+
+def test_values_that_are_no_numbers_are_not_taken_for_some():
+    masked = np.ma.masked_array(blobs()[0], mask=np.arange(900).reshape(300, 3) == 7)
+    with pytest.raises(ValueError, match=r"row 3, column 2: the value is missing"):
+        kmgen.KMeans(2).fit(masked)
+    assert kmgen.KMeans(2).fit(np.ma.masked_array(blobs()[0])).labels_.shape == (300,)
+    dates = np.array([["2024-01-01", "NaT"], ["2024-01-02", "2024-01-03"]], "M8[s]")
+    for times in (dates, dates - dates[0, 0]):
+        with pytest.raises(ValueError, match="the array holds dates or times"):
+            kmgen.KMeans(2).fit(times)
+    with pytest.raises(ValueError, match="structured array"):
+        kmgen.KMeans(2).fit(np.zeros(5, [("a", "f4"), ("b", "f4")]))
+
+
+def test_dates_of_tables():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    when = np.array(["2024-01-01", "2024-02-01", "2024-03-01"], "M8[ns]")
+    for table in (pandas.DataFrame, polars.DataFrame):
+        with pytest.raises(ValueError, match="column when holds dates or times"):
+            kmgen.KMeans(2).fit(table({"a": [1.0, 2.0, 3.0], "when": when}))
+    with pytest.raises(ValueError, match=r"LazyFrame of polars instead; collect\(\)"):
+        kmgen.KMeans(2).fit(polars.DataFrame({"a": [1.0, 2.0, 3.0]}).lazy())
+
+
+def test_record_batch():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({name: blobs()[0][:, f] for f, name in enumerate("abc")})
+    fitted = kmgen.KMeans(3).fit(table.to_batches()[0])
+    assert fitted.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert (fitted.labels_ == kmgen.KMeans(3).fit(table).labels_).all()
