@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -71,7 +72,7 @@ class Data:
     def __init__(self, handle: ctypes.c_void_p, points: Points, weights: Doubles | None) -> None:
         self.handle, self._points, self._weights = handle, points, weights
         if points.names is not None:
-            names = (ctypes.c_char_p * points.d)(*[name.encode() for name in points.names])
+            names = (ctypes.c_char_p * points.d)(*[name.encode(errors="replace") for name in points.names])
             try:
                 lib.call("km_data_set_names", handle, names)
             except BaseException:
@@ -118,7 +119,7 @@ def _from_array(array: npt.NDArray[Any], names: list[str] | None) -> Points:
     return points
 
 
-def _to_float(column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+def to_float(column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Convert to float32 or float64, without a copy where it is one of them."""
     if column.dtype in _FLOATS:
         return column
@@ -134,14 +135,18 @@ def _to_float(column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
         return column.astype(np.float32 if exact else np.float64)
     try:
         return column.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        sentence = f"{name} does not hold numbers ({error}); leave it out, or make numbers of it"
-        raise type(error)(sentence) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _no_numbers(name, error) from None
+
+
+def _no_numbers(name: str, error: Exception) -> Exception:
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{name} does not hold numbers ({error}); leave it out, or make numbers of it")
 
 
 def _from_columns(columns: Sequence[npt.NDArray[Any]], names: list[str] | None) -> Points:
     """Take columns that lie apart: without a copy where all have one type and one stride."""
-    floats = [_to_float(c, f"column {names[f] if names else f}") for f, c in enumerate(columns)]
+    floats = [to_float(c, f"column {names[f] if names else f}") for f, c in enumerate(columns)]
     n, d = len(floats[0]), len(floats)
     dtype = np.dtype(np.float32) if all(c.dtype == np.float32 for c in floats) else np.dtype(np.float64)
     floats = [np.ascontiguousarray(c, dtype=dtype) for c in floats]
@@ -161,14 +166,18 @@ def _from_csr(matrix: Any, who: str) -> Points:
         raise ValueError(f"Expected 2D array, got {csr.ndim}D sparse array instead.")
     n, d = csr.shape
     _check_shape(n, d, 1, who)
-    if not csr.has_canonical_format:
+    starts = np.ascontiguousarray(csr.indptr, dtype=np.int64)
+    entries = min(len(csr.indices), len(csr.data))
+    if len(starts) != n + 1 or starts[0] != 0 or starts[-1] > entries or (np.diff(starts) < 0).any():
+        raise ValueError(f"X: indptr of a sparse matrix must rise from 0 to at most its {entries} entries, by rows")
+    if not csr.has_canonical_format:  # SciPy reads whatever indptr says
         csr = csr.copy()
         csr.sum_duplicates()
-    starts = np.ascontiguousarray(csr.indptr, dtype=np.int64)
+        starts = np.ascontiguousarray(csr.indptr, dtype=np.int64)
     indices = np.ascontiguousarray(csr.indices)
     if indices.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         indices = indices.astype(np.int64)
-    values = np.ascontiguousarray(_to_float(csr.data, "the sparse matrix"))
+    values = np.ascontiguousarray(to_float(csr.data, "the sparse matrix"))
     kind, bytes_ = _FLOATS[values.dtype], indices.itemsize
 
     def make(out: Any, weights: Any) -> None:
@@ -209,11 +218,16 @@ def _from_pandas(table: Any, names: list[str] | None) -> Points:
         return _from_array(table.to_numpy(), names)  # one block: no copy, mostly by columns
     columns = []
     for f in range(table.shape[1]):
-        column = table.iloc[:, f]
+        column, name = table.iloc[:, f], f"column {names[f] if names else f}"
         if str(column.dtype) in ("category", "str", "string", "object"):
-            _to_float(np.asarray(column), f"column {names[f] if names else f}")
+            to_float(np.asarray(column), name)
+        if column.dtype.kind in "mM":  # with a time zone they would become numbers
+            to_float(np.empty(0, "M8[ns]"), name)
         missing = hasattr(column.dtype, "na_value") and not isinstance(column.dtype, np.dtype)
-        columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan) if missing else column.to_numpy())
+        try:
+            columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan) if missing else column.to_numpy())
+        except (TypeError, ValueError) as error:
+            raise _no_numbers(name, error) from None
     return _from_columns(columns, names)
 
 
@@ -281,11 +295,15 @@ def take(points: Any, who: str, minimum: int = 1) -> Points:
     if module == "polars" and hasattr(points, "collect"):
         raise ValueError("Expected 2D array, got a LazyFrame of polars instead; collect() makes a table of it.")
     names = column_names(points)
-    if module in ("pandas", "polars", "pyarrow") and hasattr(points, "shape") and len(points.shape) == 2:
+    if module in ("pandas", "polars", "pyarrow") and hasattr(points, "columns") and len(points.shape) == 2:
         _check_shape(points.shape[0], points.shape[1], minimum, who)
         if module == "pandas":
             return _from_pandas(points, names)
         return _from_polars(points, names) if module == "polars" else _from_arrow(points, names)
+    if isinstance(points, (str, bytes, os.PathLike)):
+        raise ValueError(
+            f"Expected 2D array, got {points!r} instead; read the file first, e.g. by numpy.load or pandas.read_csv."
+        )
     if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
         points = np.ma.filled(points.astype(np.float64), np.nan)  # which is refused
     array = np.asarray(points) if not _is_exchanged(points) else np.from_dlpack(points)
@@ -299,16 +317,15 @@ def take(points: Any, who: str, minimum: int = 1) -> Points:
             "is a single sample."
         )
     _check_shape(array.shape[0], array.shape[1], minimum, who)
-    return _from_array(_to_float(array, "the array"), names)
+    return _from_array(to_float(array, "the array"), names)
 
 
 def take_weights(weights: Any, n: int) -> Doubles | None:
     """Take weights of n points as doubles; None where all are 1."""
     if weights is None:
         return None
-    if isinstance(weights, (int, float)):
-        weights = np.full(n, float(weights))
-    array = np.ascontiguousarray(_to_float(np.asarray(weights), "sample_weight"), dtype=np.float64)
+    array = to_float(np.asarray(weights), "sample_weight")
+    array = np.full(n, float(array)) if array.ndim == 0 else np.ascontiguousarray(array, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {array.ndim}D array.")
     if len(array) != n:

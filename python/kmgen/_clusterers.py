@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from . import _library as lib
 from ._arrays import Doubles, Points, take, take_weights
 from ._errors import not_fitted, warn
-from ._fit import run
+from ._fit import run, whole
 from ._params import Parameters
 from ._results import Labels, Model, Plan, Predictor, Result
 
@@ -116,6 +115,12 @@ class Clusterer(Parameters):
         """The model of every K."""
         models: dict[int, Model] = self._look("models")
         return models
+
+    def _model_of(self, k: int | None) -> Model:
+        k = self.best_k_ if k is None else k
+        if k not in self.models_:
+            raise ValueError(f"K = {k} is not in the list of the fit: {list(self.models_)}")
+        return self.models_[k]
 
     @property
     def plan_(self) -> Plan:
@@ -275,12 +280,10 @@ class Clusterer(Parameters):
         from sklearn.cluster import KMeans as Theirs
 
         self._check_fitted()
-        k = self.best_k_ if k is None else k
-        if k not in self.models_:
-            raise ValueError(f"K = {k} is not in the list of the fit: {list(self.models_)}")
+        model = self._model_of(k)
         if not bool((self._factor == 1).all()):
             raise ValueError("scikit-learn's KMeans has no scale; scale the points before the fit, by a Pipeline")
-        model = self.models_[k]
+        k = model.k
         other = Theirs(n_clusters=k, init=model.cluster_centers, n_init=1, max_iter=1)
         # Of the type of the points, as it wants them.
         other.cluster_centers_ = model.cluster_centers.astype(np.float32 if self._is_single else np.float64)
@@ -295,7 +298,7 @@ class Clusterer(Parameters):
     def save(self, path: str, k: int | None = None) -> None:
         """Write the model of one K (default: the chosen) to a file that `kmgen.load` and ``kmgen predict`` read."""
         self._check_fitted()
-        self.models_[self.best_k_ if k is None else k].save(path)
+        self._model_of(k).save(path)
 
     def report(self, path: str, X: Any = None, title: str = "points") -> None:
         """Write the whole result as one HTML page that needs no network.
@@ -316,7 +319,7 @@ class Clusterer(Parameters):
             X = self._points() if self._points is not None else None
         if X is None:
             raise ValueError("the points of the fit are gone; give them: report(path, X)")
-        self._result.report(os.fspath(path), take(X, "report"), self._weights, title)
+        self._result.report(path, take(X, "report"), self._weights, title)
 
     def plot_criteria(self, criteria: Any = None, *, axes: Any = None) -> Any:
         """Draw the inertia and criteria over K, with the chosen K marked.
@@ -633,6 +636,4 @@ class KMeans(Clusterer):
         return {**self.get_params(), "criterion": "auto", "criteria": None, "labels": "best"}
 
     def _clusters(self) -> Any:
-        if isinstance(self.n_clusters, str):
-            raise ValueError(f"n_clusters must be a whole number; got {self.n_clusters!r}")
-        return [self.n_clusters]
+        return [whole("n_clusters", self.n_clusters, 1, 65535)]

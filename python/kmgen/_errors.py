@@ -13,7 +13,7 @@ __all__ = ["CompileError", "DeviceError", "KmgenWarning", "NotFittedError"]
 # What the program's options, and the library's name of points in memory, are here.
 _OPTIONS = [
     (r"^memory: (?=point \d+: a weight)", "sample_weight: "),
-    (r"^memory(?=[: ] ?)", "X"),
+    (r"^memory(?=[: ] ?)|(?<= made of )memory(?=, which)", "X"),
     (r"(drop such rows) by --missing drop", r"\1"),
     (r"(fill them in) by --missing mean or median", r"\1 by the column's mean or median"),
     (r", or write nan in place of what was not measured and give --missing drop", ""),

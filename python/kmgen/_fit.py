@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _library as lib
-from ._arrays import Doubles, Points
+from ._arrays import Doubles, Points, to_float
 from ._errors import warn
 from ._results import Result
 
@@ -63,9 +63,9 @@ def clusters_text(clusters: Any) -> str:
     """Write a list of K as a spec does; texts are taken as they are."""
     if isinstance(clusters, str):
         return clusters
-    if isinstance(clusters, numbers.Integral):
+    if isinstance(clusters, numbers.Integral) and not isinstance(clusters, bool):
         return str(int(clusters))
-    if not isinstance(clusters, Iterable):
+    if not isinstance(clusters, Iterable) or isinstance(clusters, (bytes, bytearray)):
         raise ValueError(f"clusters must be a list of K, a range, a K or a text like '2..12'; got {clusters!r}")
     listed = list(clusters)
     if not all(isinstance(k, numbers.Integral) and not isinstance(k, bool) for k in listed):
@@ -113,6 +113,8 @@ def set_device(params: Any, spec: Any, device: Any) -> None:
 def _criteria_bits(names: Any) -> int:
     if names is None:
         return 0
+    if not isinstance(names, Iterable):
+        raise ValueError(f"criteria must be a list of names, 'all' or None; got {names!r}")
     listed = [names] if isinstance(names, str) else list(names)
     if listed == ["all"]:
         return (1 << len(lib.CRITERIA)) - 1
@@ -125,10 +127,23 @@ def criterion_of(name: Any) -> int:
     return int(choose("criterion", name, {"auto": -1, **{c: i for i, c in enumerate(lib.CRITERIA)}}))
 
 
-def _whole(what: str, value: Any, least: int) -> int:
+def whole(what: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
+    """Check that a parameter is a whole number that the library takes."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
         raise ValueError(f"{what} must be a whole number of at least {least}; got {value!r}")
+    if int(value) > most:
+        raise ValueError(f"{what} must be a whole number of at most {most}; got {value!r}")
     return int(value)
+
+
+def _type(dtype: Any) -> int:
+    try:
+        name = dtype if isinstance(dtype, str) and dtype in _DTYPES else np.dtype(dtype).name
+    except TypeError:
+        name = None
+    if dtype is None or name not in _DTYPES:
+        raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}")
+    return _DTYPES[name]
 
 
 def _real(what: str, value: Any) -> float:
@@ -152,7 +167,7 @@ def _set_init(params: Any, init: Any, d: int, keep: list[Any]) -> bool:
         return False
     if init is None or np.ndim(init) == 0:
         raise ValueError(f"init must be 'k-means++', 'random' or an array of first centroids; got {init!r}")
-    rows = np.ascontiguousarray(init, dtype=np.float64)
+    rows = np.ascontiguousarray(to_float(np.asarray(init), "init"), dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != d:
         raise ValueError(f"init must have a row for each centroid and {d} columns; got an array of shape {rows.shape}")
     keep.append(rows)
@@ -168,7 +183,7 @@ def _set_refine(spec: Any, refine: Any) -> None:
 def _n_init(n_init: Any, init: Any, given: bool) -> int:
     if isinstance(n_init, str) and n_init == "auto":  # scikit-learn's word
         return 10 if isinstance(init, str) and init == "random" else 1
-    count = _whole("n_init", n_init, 1)
+    count = whole("n_init", n_init, 1)
     return 1 if given else count
 
 
@@ -252,7 +267,7 @@ def _cache_folder(given: str | None) -> str | None:
     if folder is None or folder in _usable:
         return folder
     try:
-        lib.call("km_cache_check", os.fsencode(folder))
+        lib.call("km_cache_check", lib.path_of(folder))
     except (OSError, ValueError) as error:
         if given is not None:
             raise
@@ -291,8 +306,8 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
         _set_refine(spec, o["refine"])
         set_device(params, spec, o["device"])
         spec.n_init = _n_init(o["n_init"], o["init"], given)
-        spec.type = choose("dtype", o["dtype"] if isinstance(o["dtype"], str) else np.dtype(o["dtype"]).name, _DTYPES)
-        params.max_iter = _whole("max_iter", o["max_iter"], 1)
+        spec.type = _type(o["dtype"])
+        params.max_iter = whole("max_iter", o["max_iter"], 1)
         params.tol = _real("tol", o["tol"])
         params.scale = choose("scale", o["scale"], _SCALES)
         params.seed = seed_of(o["random_state"])
@@ -301,10 +316,10 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
         params.labels = choose("labels", o["labels"], _LABELS)
         params.algorithm = choose("algorithm", o["algorithm"], {n: i for i, n in enumerate(lib.ALGORITHMS)})
         for name in ("memory_max", "device_memory_max"):
-            setattr(params, name, 0 if o[name] is None else _whole(name, o[name], 1))
-        params.scratch_dir = _pointer(None if o["scratch_dir"] is None else os.fsencode(o["scratch_dir"]), keep)
+            setattr(params, name, 0 if o[name] is None else whole(name, o[name], 1))
+        params.scratch_dir = _pointer(None if o["scratch_dir"] is None else lib.path_of(o["scratch_dir"]), keep)
         cache, tuning = _cache_folder(o["cache_dir"]), lib.default_tuning_folder()
-        params.cache_dir = _pointer(None if cache is None else os.fsencode(cache), keep)
+        params.cache_dir = _pointer(None if cache is None else lib.path_of(cache), keep)
         params.tuning_dir = _pointer(None if tuning is None else os.fsencode(tuning), keep)
         result = _run(points, weights, spec, params, o)
     finally:
@@ -316,7 +331,7 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
 
 def _run(points: Points, weights: Doubles | None, spec: Any, params: Any, o: dict[str, Any]) -> Result:
     handle = ctypes.c_void_p()
-    verbose = int(o["verbose"]) if isinstance(o["verbose"], bool) else _whole("verbose", o["verbose"], 0)
+    verbose = int(o["verbose"]) if isinstance(o["verbose"], bool) else whole("verbose", o["verbose"], 0)
     watch = _Watch(params, verbose, _seconds(o["time_max"]))
     try:
         with points.open(weights) as data:

@@ -167,6 +167,14 @@ for _name, (_result, _arguments) in _OTHERS.items():
     getattr(dll, _name).restype = _result
 
 
+def path_of(path: Any) -> bytes:
+    """Write a path as the library takes it; TypeError for what is none."""
+    raw = os.fsencode(path)
+    if b"\0" in raw:
+        raise ValueError(f"a path has no zero byte in it; got {path!r}")
+    return raw
+
+
 def call(name: str, *arguments: Any) -> None:
     """Call a function that returns a status; what is not 0 is raised with the library's sentence."""
     error = Error()

@@ -32,12 +32,19 @@ def draw_criteria(fitted: Any, criteria: Any, axes: Any) -> list[Axes]:
     from matplotlib.ticker import MaxNLocator
 
     models = fitted.models_
+    criteria = [criteria] if isinstance(criteria, str) else criteria
     if criteria is None:
         preferred = ("simplified_silhouette", "calinski_harabasz", "davies_bouldin")
         criteria = ["inertia", *(c for c in preferred if any(c in m.scores for m in models.values()))]
+    criteria = list(criteria)
     unknown = [name for name in criteria if name != "inertia" and name not in lib.CRITERIA]
-    if unknown:
-        raise ValueError(f"criteria must be of inertia, {', '.join(lib.CRITERIA)}; got {unknown[0]!r}")
+    if unknown or not criteria:
+        raise ValueError(f"criteria must be of inertia, {', '.join(lib.CRITERIA)}; got {criteria!r}")
+    for name in criteria:
+        if name != "inertia" and not any(name in m.scores for m in models.values()):
+            raise ValueError(
+                f'{name} was not computed, or says nothing here; the fit computes it by criteria=["{name}"]'
+            )
     if axes is None:
         columns = min(2, len(criteria))
         rows = -(-len(criteria) // columns)
@@ -45,7 +52,9 @@ def draw_criteria(fitted: Any, criteria: Any, axes: Any) -> list[Axes]:
         axes = list(grid.flat)
         for spare in axes[len(criteria) :]:
             spare.remove()
-    drawn: list[Axes] = list(np.atleast_1d(np.asarray(axes, dtype=object)))[: len(criteria)]
+    drawn: list[Axes] = list(np.ravel(np.asarray(axes, dtype=object)))[: len(criteria)]
+    if len(drawn) < len(criteria):
+        raise ValueError(f"{len(criteria)} criteria need as many axes; got {len(drawn)}")
     ks = list(models)
     for ax, name in zip(drawn, criteria):
         values = [m.inertia if name == "inertia" else m.scores.get(name, np.nan) for m in models.values()]
@@ -67,16 +76,11 @@ def _sample(fitted: Any, X: Any) -> tuple[Doubles, Any]:
     points = take(X, "a picture")
     if points.d != fitted.n_features_in_:
         raise ValueError(f"X has {points.d} features, and the fit had {fitted.n_features_in_}")
+    if points.names is not None:
+        fitted._check_names(points.names)
     step = max(1, -(-points.n // _POINTS_MAX))
     rows = [block[(-first) % step :: step].copy() for first, block in points.blocks(1 << 14)]
     return np.concatenate(rows), points.names
-
-
-def _model(fitted: Any, k: int | None) -> Any:
-    k = fitted.best_k_ if k is None else k
-    if k not in fitted.models_:
-        raise ValueError(f"K = {k} is not in the list of the fit: {list(fitted.models_)}")
-    return fitted.models_[k]
 
 
 def _distances(fitted: Any, rows: Doubles, centers: Doubles) -> Doubles:
@@ -99,7 +103,7 @@ def draw_silhouette(fitted: Any, X: Any, k: int | None, ax: Any) -> Axes:
     """Draw `Clusterer.plot_silhouette`."""
     import matplotlib.pyplot as plt
 
-    model = _model(fitted, k)
+    model = fitted._model_of(k)
     if model.k < 2:
         raise ValueError("one cluster has no silhouette; give a K of at least 2")
     rows, _ = _sample(fitted, X)
@@ -131,12 +135,16 @@ def _plane(fitted: Any, rows: Doubles, names: Any, features: Any) -> tuple[Any, 
     if features is None and d <= 2:
         features = (0, d - 1)
     if features is not None:
-        chosen = [labels.index(f) if isinstance(f, str) and f in labels else f for f in features]
-        if len(chosen) != 2 or not all(isinstance(f, (int, np.integer)) and 0 <= f < d for f in chosen):
+        pair = features if isinstance(features, (tuple, list, np.ndarray)) else []
+        chosen = [labels.index(f) if isinstance(f, str) and f in labels else f for f in pair]
+        fit = (isinstance(f, (int, np.integer)) and not isinstance(f, bool) and 0 <= f < d for f in chosen)
+        if len(chosen) != 2 or not all(fit):
             raise ValueError(f"features must be two of {', '.join(labels)}, by name or number; got {features!r}")
         return (lambda x: x[:, chosen]), [labels[f] for f in chosen], []
     mean = rows.mean(0)
     scaled = (rows - mean) * fitted._factor
+    if len(rows) < 2:
+        scaled = np.zeros((2, d))
     _, spread, axes = np.linalg.svd(scaled - scaled.mean(0), full_matrices=False)
     share = spread**2 / max(float((spread**2).sum()), 1e-300)
     said = [f"principal component {i + 1} ({share[i]:.0%} of the variance)" for i in range(2)]
@@ -147,7 +155,7 @@ def draw_clusters(fitted: Any, X: Any, k: int | None, features: Any, ax: Any) ->
     """Draw `Clusterer.plot_clusters`."""
     import matplotlib.pyplot as plt
 
-    model = _model(fitted, k)
+    model = fitted._model_of(k)
     rows, names = _sample(fitted, X)
     labels = _distances(fitted, rows, model.cluster_centers).argmin(1)
     project, said, _ = _plane(fitted, rows, names, features)

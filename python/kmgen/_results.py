@@ -109,7 +109,7 @@ def load(path: str) -> Predictor:
     Predictor
         The model.
     """
-    return Predictor._made("km_predictor_read", str(path).encode())
+    return Predictor._made("km_predictor_read", lib.path_of(path))
 
 
 class Model:
@@ -181,7 +181,7 @@ class Model:
 
     def save(self, path: str) -> None:
         """Write the model to a file, which ``kmgen.load`` and ``kmgen predict`` read."""
-        lib.call("km_text_write", str(path).encode(), self.predictor.to_json().encode())
+        lib.call("km_text_write", lib.path_of(path), self.predictor.to_json().encode())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_predictor": self.predictor, "_made_of": None}
@@ -288,13 +288,13 @@ class Result:
     def to_json(self) -> str:
         return lib.take_text("km_result_to_json", self.handle)
 
-    def report(self, path: str, points: Points, weights: Doubles | None, title: str) -> None:
+    def report(self, path: Any, points: Points, weights: Doubles | None, title: str) -> None:
         params = lib.ReportParams()
         lib.dll.km_report_params_init(ctypes.byref(params))
-        keep = title.encode()
+        keep = str(title).encode(errors="replace")
         params.title = ctypes.cast(ctypes.c_char_p(keep), ctypes.c_void_p)
         with points.open(weights) as data:
             self._report(path, data, params)
 
-    def _report(self, path: str, data: Data, params: Any) -> None:
-        lib.call("km_result_report", str(path).encode(), self.handle, data.handle, ctypes.byref(params))
+    def _report(self, path: Any, data: Data, params: Any) -> None:
+        lib.call("km_result_report", lib.path_of(path), self.handle, data.handle, ctypes.byref(params))

@@ -8,7 +8,7 @@ import os
 from typing import Any, NamedTuple
 
 from . import _library as lib
-from ._fit import choose, clusters_text
+from ._fit import choose, clusters_text, whole
 
 __all__ = ["Source", "Spec", "emit", "explain"]
 
@@ -68,16 +68,19 @@ class _Opened:
                 text = spec.encode()
                 lib.call("km_spec_parse", here, text, len(text), b"spec")
                 return raw
-            name = spec.name.encode()
-            if not spec.name.isidentifier() or len(name) >= lib.Spec.name.size:
+            if not isinstance(spec, Spec):
+                raise TypeError(f"a spec is a kmgen.Spec, or the text of one; got {spec!r}")
+            name = spec.name.encode() if isinstance(spec.name, str) else b""
+            if not str(spec.name).isidentifier() or not 0 < len(name) < lib.Spec.name.size:
                 raise ValueError(f"name must be a C identifier of less than 64 letters; got {spec.name!r}")
-            raw.name, raw.features, raw.n_init = name, spec.features, spec.n_init
+            raw.name, raw.features = name, whole("features", spec.features, 1, 2**31 - 1)
+            raw.n_init = whole("n_init", spec.n_init, 1)
             raw.type = choose("type", spec.type, _TYPES)
             lib.call("km_spec_set_clusters", here, clusters_text(spec.clusters).encode())
-            lib.call("km_spec_set_target", here, spec.target.encode())
-            lib.call("km_spec_set_layout", here, spec.layout.encode())
-            for number, value in (spec.fixed or {}).items():
-                lib.call("km_spec_fix", here, number.encode(), str(value).encode())
+            lib.call("km_spec_set_target", here, str(spec.target).encode())
+            lib.call("km_spec_set_layout", here, str(spec.layout).encode())
+            for number, value in dict(spec.fixed or {}).items():
+                lib.call("km_spec_fix", here, str(number).encode(), str(value).encode())
         except BaseException:
             lib.dll.km_spec_clear(here)
             raise
@@ -96,7 +99,7 @@ class _Planned:
     def __enter__(self) -> Any:
         params = lib.PlanParams()
         lib.dll.km_plan_params_init(ctypes.byref(params))
-        params.points = self._points
+        params.points = whole("points", self._points, 0)
         lib.dll.km_plan_init(ctypes.byref(self._raw))
         with _Opened(self._spec) as spec:
             lib.call("km_plan_make", ctypes.byref(self._raw), ctypes.byref(spec), ctypes.byref(params))
@@ -132,7 +135,7 @@ class Source(NamedTuple):
         paths = []
         for name, text in parts:
             paths.append(os.path.join(folder, name))
-            lib.call("km_text_write", os.fsencode(paths[-1]), text.encode())
+            lib.call("km_text_write", lib.path_of(paths[-1]), text.encode())
         return paths
 
 

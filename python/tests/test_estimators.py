@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import re
 
@@ -106,17 +107,27 @@ def test_given_centroids(points):
         ({"clusters": "2..x"}, "clusters"),
         ({"clusters": [2.5]}, "whole numbers"),
         ({"clusters": []}, "clusters"),
+        ({"clusters": b"2..4"}, "clusters"),
+        ({"clusters": True}, "clusters"),
         ({"n_init": 0}, "n_init"),
         ({"criterion": "elbow"}, "calinski_harabasz"),
         ({"criteria": ["nothing"]}, "silhouette"),
+        ({"criteria": 3}, "criteria must be a list"),
         ({"init": "magic"}, "k-means\\+\\+"),
+        ({"init": np.zeros((4, 3), complex)}, "init is complex"),
+        ({"init": [["a", "b", "c"]]}, "init does not hold numbers"),
         ({"max_iter": 0}, "max_iter"),
+        ({"max_iter": 10**30}, "max_iter must be a whole number of at most"),
         ({"tol": -1.0}, "tol"),
         ({"algorithm": "fast"}, "lloyd"),
         ({"scale": "log"}, "standard"),
         ({"refine": "much"}, "refine"),
         ({"device": "tpu"}, "cuda"),
         ({"dtype": "float16"}, "float32"),
+        ({"dtype": None}, "dtype must be"),
+        ({"dtype": 3}, "dtype must be"),
+        ({"memory_max": 2**64 + 5}, "memory_max must be a whole number of at most"),
+        ({"cache_dir": "a\0b"}, "zero byte"),
         ({"labels": "some"}, "best"),
         ({"random_state": -1}, "random_state"),
         ({"threads": 0}, "threads"),
@@ -193,6 +204,26 @@ def test_models_in_files(points, tmp_path):
         kmgen.load(str(tmp_path / "bad.json"))
 
 
+@pytest.mark.parametrize("n", [0, 2.0, True, None, [2], "2", 10**30])
+def test_one_k_is_a_whole_number(points, n):
+    with pytest.raises(ValueError, match="n_clusters must be"):
+        kmgen.KMeans(n).fit(points)
+
+
+def test_paths_are_paths(points, tmp_path):
+    sweep = kmgen.KMeansSweep("2..4").fit(points)
+    for act in (sweep.save, kmgen.load, sweep.report):
+        for wrong in (None, 3):
+            with pytest.raises(TypeError, match="PathLike"):
+                act(wrong)
+        with pytest.raises(ValueError, match="zero byte"):
+            act("a\0b")
+    sweep.save(tmp_path / "m.json", k=2)
+    assert kmgen.load(os.fsencode(tmp_path / "m.json")).n_clusters == 2
+    with pytest.raises(ValueError, match=r"K = 9 is not in the list of the fit: \[2, 3, 4\]"):
+        sweep.save(tmp_path / "m.json", k=9)
+
+
 def test_report(points, tmp_path):
     sweep = kmgen.KMeansSweep("2..4").fit(points)
     sweep.report(tmp_path / "page.html", title="three blobs")
@@ -200,6 +231,8 @@ def test_report(points, tmp_path):
     kept = pickle.loads(pickle.dumps(sweep))
     with pytest.raises(ValueError, match="unpickled"):
         kept.report(tmp_path / "again.html", points)
+    with pytest.raises(ValueError, match="cannot be made of X, which has 5"):
+        sweep.report(tmp_path / "again.html", points[:5])
     sweep.fit(points.copy())
     with pytest.raises(ValueError, match="give them"):
         sweep.report(tmp_path / "again.html")

@@ -38,7 +38,7 @@ def test_gallery(script, more, pictures, tmp_path):
 def test_pictures_on_given_axes():
     points, _ = blobs(200, 5)
     sweep = kmgen.KMeansSweep("2..5").fit(points)
-    figure, axes = plt.subplots(1, 4)
+    axes = plt.subplots(1, 4)[1]
     assert sweep.plot_criteria(["inertia", "bic"], axes=axes[:2])[1] is axes[1]
     assert sweep.plot_clusters(points, k=2, ax=axes[2]) is axes[2]
     assert sweep.plot_silhouette(points, ax=axes[3]) is axes[3]
@@ -47,6 +47,27 @@ def test_pictures_on_given_axes():
         sweep.plot_clusters(points, k=17)
     with pytest.raises(ValueError, match="two of"):
         sweep.plot_clusters(points, features=("x", "y"))
-    with pytest.raises(ValueError, match="criteria must be of"):
-        sweep.plot_criteria(["elbow"])
-    plt.close(figure)
+    for wrong in ((0, True), 3, (0.0, 1.0), "01"):
+        with pytest.raises(ValueError, match="two of"):
+            sweep.plot_clusters(points, features=wrong)
+    for wrong in (["elbow"], []):
+        with pytest.raises(ValueError, match="criteria must be of"):
+            sweep.plot_criteria(wrong)
+    with pytest.raises(ValueError, match=r'gap was not computed.*criteria=\["gap"\]'):
+        sweep.plot_criteria("gap")
+    with pytest.raises(ValueError, match="4 criteria need as many axes; got 2"):
+        sweep.plot_criteria(axes=axes[:2])
+    grid = plt.subplots(2, 2)[1]
+    assert sweep.plot_criteria(axes=grid)[3] is grid[1, 1]
+    sweep.plot_clusters(points[:1], ax=axes[2])
+    plt.close("all")
+
+
+def test_pictures_look_at_names():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(blobs()[0], columns=["x", "y", "z"])
+    sweep = kmgen.KMeansSweep("2..4").fit(table)
+    assert sweep.plot_clusters(table, features=("z", "x")).get_xlabel() == "z"
+    with pytest.raises(ValueError, match="same order"):
+        sweep.plot_clusters(table[["z", "y", "x"]])
+    plt.close("all")

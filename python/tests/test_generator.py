@@ -31,11 +31,32 @@ def test_yaml_round_trip():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"clusters": "2..x"}, {"type": "f16"}, {"target": "tpu"}, {"fixed": {"nothing": 1}}, {"name": "a b"}],
+    [
+        {"clusters": "2..x"},
+        {"type": "f16"},
+        {"target": "tpu"},
+        {"target": None},
+        {"fixed": {"nothing": 1}},
+        {"fixed": {3: 4}},
+        {"name": "a b"},
+        {"name": None},
+        {"features": 1.5},
+        {"features": 10**30},
+        {"n_init": 0},
+    ],
 )
 def test_wrong_specs(wrong):
     with pytest.raises(ValueError):
         kmgen.explain(kmgen.Spec(**{"features": 4, "clusters": "2..4", **wrong}))
+
+
+def test_what_is_no_spec():
+    for wrong in (None, 3):
+        with pytest.raises(TypeError, match=r"a kmgen\.Spec"):
+            kmgen.emit(wrong)
+    for points in (-1, 1.5, 10**30):
+        with pytest.raises(ValueError, match="points must be a whole number"):
+            kmgen.explain(kmgen.Spec(4, "2..4"), points=points)
 
 
 def test_the_program_comes_along():

@@ -62,6 +62,11 @@ def test_dtype_decides_kernels(doubles):
         (np.zeros((3, 0)), "0 feature"),
         (np.zeros((3, 2), complex), "Complex data not supported"),
         (np.array([["a", "b"], ["c", "d"]]), "does not hold numbers"),
+        (np.array([[10**400, 1], [2, 3]], dtype=object), "does not hold numbers"),
+        (np.array([[1, 2], [3, 4]], dtype="M8[s]"), "holds dates or times"),
+        (np.ma.array([[1, 2], [3, 4]], mask=[[0, 0], [1, 0]]), r"row 2, column 1: the value is missing"),
+        (np.zeros(3, dtype=[("a", "f4"), ("b", "f4")]), "structured array"),
+        ("table.csv", "read the file first"),
         (np.array([[1, 2], [np.nan, 3]]), r"row 2, column 1: the value is missing \(NaN\); leave such rows out"),
         (np.array([[1, np.inf], [2, 3]]), "row 1, column 2: the value is infinite"),
     ],
@@ -141,6 +146,31 @@ def test_sparse():
         assert bits(kmgen.KMeansSweep("2..3", device="cpu").fit(other)) == bits(sweep)
     double = sparse.coo_matrix(([1.0, 2.0, 5.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2)).tocsr()
     assert kmgen.KMeans(2, device="cpu").fit(double).inertia_ == 0
+
+
+def test_sparse_that_is_broken():
+    sparse = pytest.importorskip("scipy.sparse")
+    for where, to, said in (("indptr", 10**6, "indptr"), ("indptr", -1, "indptr"), ("indices", 99, "column 99")):
+        broken = sparse.random(50, 30, 0.2, format="csr", random_state=0)
+        getattr(broken, where)[5] = to
+        with pytest.raises(ValueError, match=said):
+            kmgen.KMeans(2).fit(broken)
+
+
+def test_other_tables(doubles):
+    wanted = bits(fitted(doubles))
+    pandas, arrow, polars = (pytest.importorskip(name) for name in ("pandas", "pyarrow", "polars"))
+    table = arrow.table({name: doubles[:, f] for f, name in enumerate("xyz")})
+    assert bits(fitted(table.to_batches()[0])) == wanted
+    assert bits(fitted(arrow.Tensor.from_numpy(doubles))) == wanted
+    with pytest.raises(ValueError, match="collect"):
+        fitted(polars.DataFrame(doubles).lazy())
+    months = pandas.DataFrame(doubles, columns=list("xyz")).assign(month=pandas.Period("2020-01", "M"))
+    with pytest.raises(TypeError, match="column month does not hold numbers"):
+        fitted(months)
+    for wrong in (pandas.Timestamp("2020-01-01"), pandas.Timestamp("2020-01-01", tz="UTC")):
+        with pytest.raises(ValueError, match="column day holds dates or times"):
+            fitted(pandas.DataFrame(doubles, columns=list("xyz")).assign(day=wrong))
 
 
 def test_columns_are_not_copied():
