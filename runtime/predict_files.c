@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT Labels and distances of the rows of a file, of any length: a text goes through in
+// SPDX-License-Identifier: MIT
+// Labels and distances of the rows of a file, of any length: a text goes through in
 // pieces, each a table of its own that begins with the text's header.
 #include "../base/error.h"
 #include "../base/size.h"

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT The CUDA backend: what its files share. device.c opens devices and loads kernels;
+// SPDX-License-Identifier: MIT
+// The CUDA backend: what its files share. device.c opens devices and loads kernels;
 // copy.c copies; state.c has the state of slots; pass.c launches a pass; engine.c has the loop; load.c, seed.c,
 // relocate.c and finish.c are the steps around the pass. The kernels are the emitted text of templates/cuda; abi.h
 // and steps.h there are compiled by both sides.

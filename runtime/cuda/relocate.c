@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT Relocate: empty clusters get the farthest points (cuda/steps/relocate.cu). One
+// SPDX-License-Identifier: MIT
+// Relocate: empty clusters get the farthest points (cuda/steps/relocate.cu). One
 // assignment of all points, then one read of their distances for each cluster.
 #include "../../base/error.h"
 #include "../../base/size.h"

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT The order of a model's clusters: the one with most weight at the last update first,
+// SPDX-License-Identifier: MIT
+// The order of a model's clusters: the one with most weight at the last update first,
 // ties by their centroids, feature by feature. So runs that find the same clusters number them alike, whatever
 // their starts were.
 #include "../../base/error.h"

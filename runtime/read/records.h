@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT The raw records of a text table, one batch at a time: what stands between two line
+// SPDX-License-Identifier: MIT
+// The raw records of a text table, one batch at a time: what stands between two line
 // ends outside of quotes. Blank lines are left out; each record knows its line, by which the rows of a km_data are
 // found.
 #ifndef KM_RUNTIME_READ_RECORDS_H

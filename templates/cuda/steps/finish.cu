@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT Finish: labels, distances and sums of the models in one last pass. Labels are
+// SPDX-License-Identifier: MIT
+// Finish: labels, distances and sums of the models in one last pass. Labels are
 // bitwise those of every other backend. Few clusters: km_finish_few_clusters reads the points once for each model.
 // Many: km_assign writes each point's label and distance, and km_finish_chunks adds them. Both add chunk by chunk,
 // in index order.

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT Silhouette: of all points and models in one read, in the squared Euclidean form. The
+// SPDX-License-Identifier: MIT
+// Silhouette: of all points and models in one read, in the squared Euclidean form. The
 // mean squared distance of a point x to the points of cluster j is |x - m_j|^2 + v_j, m_j their mean and v_j their mean
 // squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
 //@ if not float64

@@ -8,7 +8,7 @@
 // each column, in their order: as in the CPU's kernels. Sums are of x - c, about the centroid of the label. These
 // are short once centroids are near the means, so that a span of points in the points' own type loses no digits of
 // a mean; points that all are the same add up to exactly 0. Sums of spans are added as doubles, in their order
-// (reduce.cu).
+// (runs.cu).
 
 // Points and their weights in shared memory, twice: one tile is copied while the other one is read.
 struct __align__(16) subset_tile {

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT Scores on tensor cores. Points and centroids are scaled by a power of two and
+// SPDX-License-Identifier: MIT
+// Scores on tensor cores. Points and centroids are scaled by a power of two and
 // rounded to half precision. The workspace has the norm of what that loses of each of them, so that the margin
 // covers it.
 

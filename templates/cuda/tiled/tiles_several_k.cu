@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT Labels of all active slots, and lists of ambiguous points. Scores go through shared
+// SPDX-License-Identifier: MIT
+// Labels of all active slots, and lists of ambiguous points. Scores go through shared
 // memory. Then a lane has a point and compares its scores one by one, as a tile may hold several slots.
 extern "C" __global__ void __launch_bounds__(BLOCK, $blocks_per_sm)
     km_tiled_labels(const __grid_constant__ km_pass_args args) {

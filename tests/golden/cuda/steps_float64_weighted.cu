@@ -57,6 +57,7 @@ seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], cons
 
 // ==== Finishing ============================================================================================
 // Compiled apart: finish
+// Finish: labels, distances and sums of the models in one last pass. Labels are
 // bitwise those of every other backend. Few clusters: km_finish_few_clusters reads the points once for each model.
 // Many: km_assign writes each point's label and distance, and km_finish_chunks adds them. Both add chunk by chunk,
 // in index order.
@@ -108,6 +109,7 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 
 // ==== Silhouettes ==========================================================================================
 // Compiled apart: silhouette
+// Silhouette: of all points and models in one read, in the squared Euclidean form. The
 // mean squared distance of a point x to the points of cluster j is |x - m_j|^2 + v_j, m_j their mean and v_j their mean
 // squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
 

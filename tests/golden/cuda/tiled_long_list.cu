@@ -20,6 +20,7 @@ struct __align__(16) km_block {
 
 // ... 14 definitions
 
+// Labels of all active slots, and lists of ambiguous points. Scores go through shared
 // memory. Then a lane has a point and compares its scores one by one, as a tile may hold several slots.
 extern "C" __global__ void __launch_bounds__(BLOCK, 3)
     km_tiled_labels(const __grid_constant__ km_pass_args args) {
