@@ -45,7 +45,7 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n);
 // Fixed blocks whose sums the finishing pass keeps at a time.
 int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t chunks_count);
 
-// Refinement (runtime/refine.c), on the host of any device: the points of its sample, which lie in tiles of
+// Refinement (runtime/refine/), on the host of any device: the points of its sample, which lie in tiles of
 // KM_REFINE_TILE, and all that it takes.
 enum { KM_REFINE_TILE = 16 };
 int64_t km_refine_sample(const km_plan *plan, int64_t n);

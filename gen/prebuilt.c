@@ -8,6 +8,7 @@
 #include "../base/text.h"
 #include "cpu/common.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +99,7 @@ static void list_steps(km_env *env, const char *list, int64_t from, int64_t to, 
     char text[24];
     km_env_list(env, list);
     for (int64_t i = from; i < to; i++) {
-        snprintf(text, sizeof text, "%lld", (long long)(i * step));
+        snprintf(text, sizeof text, "%" PRId64, i * step);
         km_env_item(env, list, text);
     }
 }

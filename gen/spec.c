@@ -401,8 +401,9 @@ const char *km_spec_plan_key(int index) {
 }
 
 int km_spec_plan_find(const char *name) {
-    for (int i = 0; km_spec_plan_key(i); i++)
-        if (strcmp(name, km_spec_plan_key(i)) == 0) return i;
+    const char *key;
+    for (int i = 0; (key = km_spec_plan_key(i)); i++)
+        if (strcmp(name, key) == 0) return i;
     return -1;
 }
 

@@ -42,11 +42,12 @@ static int64_t tile_features_of(const km_plan *plan, int64_t points) {
 static double tile_operations(const km_plan *plan, const km_cpu_shape *it, int64_t vectors, int64_t tile,
                               int64_t features) {
     km_cpu_tiles tiles = {(double)tile, (double)vectors, .pinned = 1, .best_in_memory = 1};
-    double operations = 0, passes = 0;
+    double operations = 0;
+    int64_t passes = 0;
     for (int64_t f = 0; f < plan->spec.features; f += features, passes++)
         operations += km_cpu_tile_operations(plan, it, tiles, tiles.centroids,
                                              fmin((double)features, it->d - (double)f));
-    return operations + (passes > 1 ? measured.scores_pass * passes * tiles.centroids * tiles.vectors
+    return operations + (passes > 1 ? measured.scores_pass * (double)passes * tiles.centroids * tiles.vectors
                                     : measured.bests * tiles.vectors);
 }
 

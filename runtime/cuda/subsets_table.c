@@ -372,7 +372,7 @@ void km_cuda_subsets_destroy(km_cuda_subsets **subsets) {
         &s->ordered_spans, &s->ordered_starts};
     if (km_cuda_enter(s->table->device, NULL) == KM_OK) {
         s->table->driver->cuStreamSynchronize(s->table->stream);
-        for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
+        for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
             km_cuda_release(s->table, memories[i]);
         km_cuda_leave(s->table->device);
     }

@@ -56,7 +56,8 @@ km_status km_records_create(km_records **out, km_input *input, char separator, k
     KM_TRY_GOTO(km_text_check((unsigned char *)r->buffer, r->size, input->name, err));
     r->has_mark = r->size >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0;
     r->from = r->has_mark ? 3 : 0;
-    r->separator = separator ? separator : km_text_separator((unsigned char *)r->buffer, r->size);
+    r->separator = separator;
+    if (!separator) r->separator = km_text_separator((unsigned char *)r->buffer, r->size);
     return KM_OK;
 done:
     km_records_destroy(out);

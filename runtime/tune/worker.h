@@ -26,7 +26,7 @@ void km_worker_stop(km_worker *worker);
 // One question; the answer comes by km_worker_wait. `samples` 0: compile only. KM_ERROR_IO: the process is gone.
 km_status km_worker_ask(km_worker *worker, const km_tune_candidate *candidate,
                         const km_tune_candidate *beside, int samples, km_error *err);
-// "read": the floor, by km_worker_read_take.
+// How long one read of the points takes, the floor: km_worker_wait without a candidate brings it in *ms.
 km_status km_worker_ask_read(km_worker *worker, km_error *err);
 
 typedef enum km_worker_answer {

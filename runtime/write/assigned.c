@@ -171,7 +171,8 @@ static int64_t change_separator(char *out, const km_record *record, char from, c
 }
 
 static char id_separator(const km_assigned *a) {
-    return is_text_file(a, KM_ASSIGNED_LABELS) ? a->files[KM_ASSIGNED_LABELS].sink.separator : ',';
+    if (is_text_file(a, KM_ASSIGNED_LABELS)) return a->files[KM_ASSIGNED_LABELS].sink.separator;
+    return ',';
 }
 
 // An id in quotes where either separator would ask for them, so that it fits each of the files.
@@ -179,11 +180,9 @@ static int64_t id_text(char *out, char *scratch, const km_record *record, const 
     km_record cell;
     if (!km_record_cell(&cell, record, a->original->separator, a->id_cell)) return 0;
     int64_t size = km_record_cell_text(scratch, &cell);
-    char separator = memchr(scratch, '\t', (size_t)size)  ? '\t'
-                     : memchr(scratch, ';', (size_t)size) ? ';'
-                     : memchr(scratch, ',', (size_t)size) ? ','
-                                                          : 0;
-    return km_quoted_cell(out, scratch, size, separator ? separator : id_separator(a));
+    for (const char *separator = "\t;,"; *separator; separator++)
+        if (memchr(scratch, *separator, (size_t)size)) return km_quoted_cell(out, scratch, size, *separator);
+    return km_quoted_cell(out, scratch, size, id_separator(a));
 }
 
 static km_status arena_reserve(km_assigned *a, int64_t bytes) {
