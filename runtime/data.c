@@ -670,7 +670,7 @@ done:
 }
 
 double km_data_parse_ms(const km_data *data) {
-    return data->table.read_ms + data->table.parse_ms;
+    return data->table.parse_ms;
 }
 
 int km_data_is_filled(const km_data *data) {

@@ -607,6 +607,40 @@ START_TEST(numbers_round_as_the_c_library_does) {
 }
 END_TEST
 
+// Cells of few bytes, which are read eight at a time: what they are, and their bits.
+START_TEST(numbers_of_eight_bytes) {
+    static const char often[] = "0123456789", seldom[] = ".-+e /:9";
+    uint64_t state = 7;
+    for (int i = 0; i < 300000; i++) {
+        char text[16];
+        int size = 1 + i % 10, digits = 0, points = 0, others = 0;
+        for (int c = 0; c < size; c++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            uint64_t draw = state >> 40;
+            text[c] = draw % 8 ? often[draw / 8 % 10] : draw % 16 ? '.' : seldom[draw / 16 % 8];
+            if (c == 0 && draw % 5 == 0) text[c] = '-';
+            int is_sign = c == 0 && text[c] == '-';
+            digits += text[c] >= '0' && text[c] <= '9';
+            points += text[c] == '.';
+            others += !is_sign && text[c] != '.' && (text[c] < '0' || text[c] > '9');
+        }
+        text[size] = 0;
+        double value;
+        char *alone = malloc((size_t)size); // nothing may be read behind it
+        ck_assert_ptr_nonnull(alone);
+        memcpy(alone, text, (size_t)size);
+        int is_short = km_number_short(&value, alone, size);
+        free(alone);
+        int fits = !others && digits > 0 && points < 2 && size - (text[0] == '-') <= 8;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        ck_assert_msg(is_short == fits, "%s", text);
+#endif
+        double wanted = is_short ? strtod(text, NULL) : 0;
+        ck_assert_msg(!is_short || (fits && memcmp(&value, &wanted, sizeof value) == 0), "%s", text);
+    }
+}
+END_TEST
+
 // A locale with a decimal comma, made here where the machine has none.
 START_TEST(numbers_ignore_the_locale) {
     double value;
@@ -1641,6 +1675,7 @@ int main(void) {
     tcase_add_test(tests, no_file);
     tcase_add_test(tests, numbers);
     tcase_add_test(tests, numbers_round_as_the_c_library_does);
+    tcase_add_test(tests, numbers_of_eight_bytes);
     tcase_add_test(tests, numbers_ignore_the_locale);
     tcase_add_test(tests, csv_spellings);
     tcase_add_test(tests, headers);

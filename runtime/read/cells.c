@@ -1,22 +1,73 @@
 // SPDX-License-Identifier: MIT
 #include "cells.h"
-#include "../../base/clock.h"
 #include "../../base/size.h"
 #include "../memory.h"
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+// What ends cells --------------------------------------------------------------------------------------------
+
+enum { WINDOW = 64 };
 
 // What ends a cell, or does not belong in one without quotes.
 static inline int ends_plain(unsigned char c, unsigned char delimiter) {
     return c == delimiter || c == '\n' || c == '\r' || c == '"';
 }
 
+// Bit i: byte i of these `count`, 64 at most, ends a plain cell.
+static uint64_t ends_of_few(const unsigned char *at, int64_t count, unsigned char delimiter) {
+    uint64_t ends = 0;
+    for (int64_t i = 0; i < count; i++) ends |= (uint64_t)ends_plain(at[i], delimiter) << i;
+    return ends;
+}
+
+static inline uint64_t ends_of_window(const unsigned char *at, unsigned char delimiter) {
+#ifdef __SSE2__
+    const __m128i comma = _mm_set1_epi8((char)delimiter), newline = _mm_set1_epi8('\n'),
+                  feed = _mm_set1_epi8('\r'), quote = _mm_set1_epi8('"');
+    uint64_t ends = 0;
+    for (int i = 0; i < WINDOW / 16; i++) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(at + 16 * i));
+        __m128i found =
+            _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, comma), _mm_cmpeq_epi8(bytes, newline)),
+                         _mm_or_si128(_mm_cmpeq_epi8(bytes, feed), _mm_cmpeq_epi8(bytes, quote)));
+        ends |= (uint64_t)(uint32_t)_mm_movemask_epi8(found) << (16 * i);
+    }
+    return ends;
+#else
+    return ends_of_few(at, WINDOW, delimiter);
+#endif
+}
+
+static void look(km_cells *c, const unsigned char *at) {
+    int64_t left = c->end - at;
+    c->window = at;
+    c->ends = left >= WINDOW ? ends_of_window(at, c->delimiter) : ends_of_few(at, left, c->delimiter);
+}
+
+// The first byte from `at` on that ends a plain cell, or the block's end.
+static inline const unsigned char *find_end(km_cells *c, const unsigned char *at) {
+    if (!c->window || at - c->window >= WINDOW) look(c, at);
+    uint64_t ends = c->ends & ~(uint64_t)0 << (at - c->window);
+    while (!ends) {
+        if (c->end - c->window <= WINDOW) return c->end;
+        look(c, c->window + WINDOW);
+        ends = c->ends;
+    }
+    return c->window + __builtin_ctzll(ends);
+}
+
+// Cells ------------------------------------------------------------------------------------------------------
+
 static inline int is_space(unsigned char c, unsigned char delimiter) {
     return (c == ' ' || c == '\t') && c != delimiter;
 }
 
-static int add_cell(km_cells *c, const char *text, int64_t size) {
+static inline int add_cell(km_cells *c, const char *text, int64_t size) {
     if (c->count == c->capacity) {
         int64_t capacity = 2 * c->capacity + 16;
         km_cell *cells = realloc(c->cells, (size_t)capacity * sizeof *cells);
@@ -69,9 +120,8 @@ static km_record_state take_quoted(km_cells *c) {
     return KM_RECORD_MISQUOTED;
 }
 
-static km_record_state take_plain(km_cells *c) {
-    const unsigned char *start = c->at, *at = start;
-    while (at < c->end && !ends_plain(*at, c->delimiter)) at++;
+static inline km_record_state take_plain(km_cells *c) {
+    const unsigned char *start = c->at, *at = find_end(c, start);
     c->at = at;
     if (at < c->end && *at == '"') return KM_RECORD_MISQUOTED;
     while (at > start && is_space(at[-1], c->delimiter)) at--;
@@ -129,27 +179,38 @@ static const unsigned char *cut_at_return(const unsigned char *begin, const unsi
     return last ? last + 1 : NULL;
 }
 
+// Whether an odd number of quotes stands there.
+static int quotes_are_odd(const unsigned char *at, const unsigned char *end) {
+    enum { LANES = 64 };
+    unsigned char odd[LANES] = {0};
+    int is_odd = 0;
+    for (; end - at >= LANES; at += LANES)
+        for (int i = 0; i < LANES; i++) odd[i] ^= at[i] == '"';
+    for (; at < end; at++) is_odd ^= *at == '"';
+    for (int i = 0; i < LANES; i++) is_odd ^= odd[i];
+    return is_odd;
+}
+
 const unsigned char *km_cells_cut(const unsigned char *begin, const unsigned char *end) {
     const unsigned char *last = NULL, *last_return = NULL;
     if (!memchr(begin, '"', (size_t)(end - begin))) {
         last = memrchr(begin, '\n', (size_t)(end - begin));
         return last ? last + 1 : cut_at_return(begin, end);
     }
-    int in_quotes = 0;
-    for (const unsigned char *at = begin; at < end; at++) {
+    int in_quotes = quotes_are_odd(begin, end); // behind the byte that is looked at
+    for (const unsigned char *at = end - 1; at >= begin; at--) {
+        if (!in_quotes && *at == '\n') return at + 1;
+        if (!in_quotes && *at == '\r' && at + 1 < end && !last_return) last_return = at + 1;
         in_quotes ^= *at == '"';
-        if (in_quotes) continue;
-        if (*at == '\n') last = at + 1;
-        if (*at == '\r' && at + 1 < end) last_return = at + 1;
     }
-    return last ? last : last_return;
+    return last_return;
 }
 
-enum { BLOCK_BYTES = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 18 };
 
 km_status km_blocks_open(km_blocks *blocks, km_input *input, int64_t wanted, km_error *err) {
     *blocks = (km_blocks){.input = input, .block_bytes = BLOCK_BYTES};
-    blocks->capacity = km_min(wanted, KM_BATCH_MAX / 2) * BLOCK_BYTES + BLOCK_BYTES;
+    blocks->capacity = km_min(wanted, KM_BATCH_MAX / 2) * BLOCK_BYTES;
     // A regular file says how much it can be; one byte more for a newline at the end of a text that lacks it.
     if (input->is_regular) blocks->capacity = km_min(blocks->capacity, km_max(input->size, 4096));
     KM_TRY(km_host_check("reading text", blocks->capacity, err));
@@ -160,11 +221,11 @@ km_status km_blocks_open(km_blocks *blocks, km_input *input, int64_t wanted, km_
 
 void km_blocks_close(km_blocks *blocks) {
     free(blocks->buffer);
+    free(blocks->ahead);
     *blocks = (km_blocks){0};
 }
 
 km_status km_blocks_fill(km_blocks *blocks, int64_t size, km_error *err) {
-    double begin_ms = km_now_ms();
     size = km_min(size, blocks->capacity);
     if (blocks->is_last || blocks->size >= size) return KM_OK;
     int64_t got, wanted = size - blocks->size;
@@ -172,7 +233,6 @@ km_status km_blocks_fill(km_blocks *blocks, int64_t size, km_error *err) {
     blocks->size += got;
     blocks->is_last = got < wanted;
     blocks->buffer[blocks->size] = '\n';
-    blocks->read_ms += km_now_ms() - begin_ms;
     return KM_OK;
 }
 
@@ -184,7 +244,41 @@ static km_status grow(km_blocks *blocks, km_error *err) {
     if (!buffer) return km_fail_memory(err, "a record of text", capacity);
     blocks->buffer = buffer;
     blocks->capacity = capacity;
+    free(blocks->ahead);
+    blocks->ahead = NULL;
     return KM_OK;
+}
+
+km_status km_blocks_read_ahead(km_blocks *blocks, km_error *err) {
+    int64_t left = blocks->size - blocks->taken, wanted = blocks->capacity - left, got;
+    if (blocks->is_last) return KM_OK;
+    // Without memory for it, the next batch is read when it is wanted.
+    if (!blocks->ahead && km_host_check("reading text", blocks->capacity, NULL) == KM_OK)
+        blocks->ahead = malloc((size_t)blocks->capacity + 1);
+    if (!blocks->ahead) return KM_OK;
+    memcpy(blocks->ahead, blocks->buffer + blocks->taken, (size_t)left);
+    KM_TRY(km_input_fill(&got, blocks->ahead + left, wanted, blocks->input, err));
+    blocks->ahead_size = left + got;
+    blocks->ahead_is_last = got < wanted;
+    blocks->is_ahead = 1;
+    return KM_OK;
+}
+
+// What the batch left, and what was read ahead, to the front of the buffer.
+static void move_on(km_blocks *blocks) {
+    if (blocks->is_ahead) {
+        unsigned char *buffer = blocks->buffer;
+        blocks->buffer = blocks->ahead;
+        blocks->ahead = buffer;
+        blocks->size = blocks->ahead_size;
+        blocks->is_last = blocks->ahead_is_last;
+        blocks->is_ahead = 0;
+    } else {
+        memmove(blocks->buffer, blocks->buffer + blocks->taken, (size_t)(blocks->size - blocks->taken));
+        blocks->size -= blocks->taken;
+    }
+    blocks->taken = 0;
+    if (blocks->size) blocks->buffer[blocks->size] = '\n';
 }
 
 // Cuts what is in the buffer.
@@ -207,10 +301,7 @@ static void cut(km_batch *batch, const km_blocks *blocks) {
 }
 
 km_status km_blocks_next(km_batch *batch, km_blocks *blocks, km_error *err) {
-    memmove(blocks->buffer, blocks->buffer + blocks->taken, (size_t)(blocks->size - blocks->taken));
-    blocks->size -= blocks->taken;
-    blocks->taken = 0;
-    if (blocks->size) blocks->buffer[blocks->size] = '\n';
+    move_on(blocks);
     for (;;) {
         KM_TRY(km_blocks_fill(blocks, blocks->capacity, err));
         cut(batch, blocks);

@@ -25,6 +25,9 @@ typedef struct km_cells {
     const unsigned char *at, *end; // what is left of the block; a newline stands at `end` or just before it
     unsigned char delimiter;
     int64_t line; // of `at`, from 1
+    // Which of the 64 bytes from `window` on may end a cell, bit i for byte i; NULL: none were looked at yet.
+    const unsigned char *window;
+    uint64_t ends;
     // The record that was read last:
     km_cell *cells;
     int64_t count, capacity;
@@ -48,10 +51,13 @@ typedef struct km_blocks {
     int64_t taken;          // bytes at its front that the last batch had
     int64_t block_bytes;
     int is_last; // the input has ended
-    double read_ms;
+    // What comes after the batch, where it was read ahead; NULL: there is no such buffer yet.
+    unsigned char *ahead;
+    int64_t ahead_size;
+    int is_ahead, ahead_is_last;
 } km_blocks;
 
-enum { KM_BATCH_MAX = 256 };
+enum { KM_BATCH_MAX = 512 };
 // Blocks of a batch: block i is starts[i] .. starts[i + 1].
 typedef struct km_batch {
     const unsigned char *starts[KM_BATCH_MAX + 1];
@@ -62,6 +68,8 @@ typedef struct km_batch {
 km_status km_blocks_open(km_blocks *blocks, km_input *input, int64_t wanted, km_error *err);
 // Reads until the buffer has `size` bytes, or the text ends; what a batch gave before is still there.
 km_status km_blocks_fill(km_blocks *blocks, int64_t size, km_error *err);
+// Reads what comes after the batch into a buffer of its own, while other threads use the batch.
+km_status km_blocks_read_ahead(km_blocks *blocks, km_error *err);
 // The next batch, in place of the one before.
 km_status km_blocks_next(km_batch *batch, km_blocks *blocks, km_error *err);
 void km_blocks_close(km_blocks *blocks);

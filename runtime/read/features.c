@@ -285,8 +285,7 @@ static km_status finish(km_parse *p) {
     table->separator = p->delimiter;
     table->decimal = p->spelling.decimal;
     table->column_stride = 1;
-    table->read_ms = p->blocks.read_ms;
-    table->parse_ms = km_now_ms() - p->begin_ms - table->read_ms;
+    table->parse_ms = km_now_ms() - p->begin_ms;
 done:
     free(features);
     return status;

@@ -79,9 +79,11 @@ static km_cell_sort missing(double *value) {
 }
 
 km_cell_sort km_cell_number(double *value, const km_cell *cell, const km_spelling *spelling) {
-    int is_number = cell->size > 0 && (spelling->decimal == ',' && cell->size < 128
-                                           ? take_with_comma(value, cell)
-                                           : km_number_take(value, cell->text) == cell->text + cell->size);
+    int is_number =
+        cell->size > 0 && (spelling->decimal == ',' && cell->size < 128
+                               ? take_with_comma(value, cell)
+                               : km_number_short(value, cell->text, cell->size) ||
+                                     km_number_take(value, cell->text) == cell->text + cell->size);
     if (!is_number && cell->size &&
         (isspace((unsigned char)cell->text[0]) || // in quotes
          isspace((unsigned char)cell->text[cell->size - 1])))

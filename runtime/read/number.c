@@ -140,6 +140,57 @@ const char *km_number_take(double *value, const char *text) {
     return rest;
 }
 
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+// Eight bytes that hold the `size` bytes, 1 to 8, at their end, and zeros ('0') before them.
+static inline uint64_t eight_bytes(const char *text, int64_t size) {
+    uint64_t word;
+    if (size >= 4) {
+        uint32_t first, last;
+        memcpy(&first, text, 4);
+        memcpy(&last, text + size - 4, 4);
+        word = first | (uint64_t)last << 8 * (size - 4);
+    } else {
+        uint64_t middle = (unsigned char)text[size / 2], last = (unsigned char)text[size - 1];
+        word = (unsigned char)text[0] | middle << 8 * (size / 2) | last << 8 * (size - 1);
+    }
+    return size == 8 ? word : word << 8 * (8 - size) | UINT64_C(0x3030303030303030) >> 8 * size;
+}
+
+int km_number_short(double *value, const char *text, int64_t size) {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    int is_negative = *text == '-';
+    text += is_negative;
+    size -= is_negative;
+    if (size < 1 || size > 8) return 0;
+    uint64_t word = eight_bytes(text, size), other = word ^ ones * '.';
+    uint64_t points = (other - ones) & ~other & ones * 0x80; // the lowest bit that is set is right
+    int behind = 0;
+    if (points) { // what stands before the point moves into its place
+        int at = __builtin_ctzll(points) / 8;
+        uint64_t before = ((uint64_t)1 << 8 * at) - 1;
+        word = (word & ~(before << 8 | 0xff)) | (word & before) << 8 | '0';
+        behind = 7 - at;
+        if (size == 1) return 0;
+    }
+    uint64_t high = ones * 0xf0;
+    if (((word & high) | ((word + ones * 6) & high) >> 4) != ones * 0x33) return 0;
+    word -= ones * '0'; // pairs of digits, then fours, then all
+    word = word * 10 + (word >> 8);
+    const uint64_t pair = UINT64_C(0x000000ff000000ff);
+    word = ((word & pair) * UINT64_C(0x000f424000000064) +
+            ((word >> 16) & pair) * UINT64_C(0x0000271000000001)) >>
+           32;
+    double x = (double)(uint32_t)word / powers[behind];
+    *value = is_negative ? -x : x;
+    return 1;
+}
+#else
+int km_number_short(double *value, const char *text, int64_t size) {
+    (void)value, (void)text, (void)size;
+    return 0;
+}
+#endif
+
 int km_number_parse(double *value, const char *text, int64_t size) {
     const char *at = text, *end = text + size;
     while (*at == ' ' || *at == '\t') at++;

@@ -29,6 +29,7 @@ typedef struct block {
     unsigned char *values;
     int64_t rows, capacity;
     int64_t trailing_blank; // rows of blank lines at its end
+    int64_t first_row;      // of the table
     int64_t row_line;       // of its first row, counted from the block's front
     int64_t *lines;         // of each row; NULL: row_line, row_line + 1, ...
     slot_part *parts;       // of each slot
@@ -282,7 +283,7 @@ static km_status join_slots(km_parse *p, const block *b) {
     return KM_OK;
 }
 
-// Adds a block whose first record is on line `line`.
+// Adds a block whose first record is on line `line`, but for its values.
 static km_status join(km_parse *p, block *b, int64_t line) {
     if (b->status != KM_OK) {
         b->first_line = line;
@@ -291,11 +292,15 @@ static km_status join(km_parse *p, block *b, int64_t line) {
     KM_TRY(reserve_rows(p, b->rows));
     KM_TRY(join_slots(p, b));
     KM_TRY(join_lines(p, b, line));
-    int64_t row_bytes = p->slots_count * km_type_bytes(p->params->type);
-    if (b->rows) memcpy(p->values + p->table->rows * row_bytes, b->values, (size_t)(b->rows * row_bytes));
+    b->first_row = p->table->rows;
     p->table->rows += b->rows;
     p->trailing_blank = b->trailing_blank == b->rows ? p->trailing_blank + b->rows : b->trailing_blank;
     return KM_OK;
+}
+
+static void copy_values(km_parse *p, const block *b) {
+    int64_t row_bytes = p->slots_count * km_type_bytes(p->params->type);
+    if (b->rows) memcpy(p->values + b->first_row * row_bytes, b->values, (size_t)(b->rows * row_bytes));
 }
 
 static km_status report(const km_parse *p) {
@@ -323,12 +328,21 @@ static km_status parse_batches(km_parse *p, block *blocks, int threads) {
             blocks[i].first_line = 1;
             blocks[i].skips_blank = p->table->rows == 0 && i == 0 && !p->has_header;
         }
+        km_status ahead = KM_OK;
 #pragma omp parallel for num_threads(threads) schedule(dynamic) if (batch.count > 1 && threads > 1)
-        for (int64_t i = 0; i < batch.count; i++) blocks[i].status = parse_block(&blocks[i], p, NULL);
+        for (int64_t i = -1; i < batch.count; i++) {
+            if (i < 0)
+                ahead = km_blocks_read_ahead(&p->blocks, p->err);
+            else
+                blocks[i].status = parse_block(&blocks[i], p, NULL);
+        }
         for (int64_t i = 0; i < batch.count; i++) {
             KM_TRY(join(p, &blocks[i], line));
             line += blocks[i].lines_count;
         }
+#pragma omp parallel for num_threads(threads) if (batch.count > 1 && threads > 1)
+        for (int64_t i = 0; i < batch.count; i++) copy_values(p, &blocks[i]);
+        KM_TRY(ahead);
         skipped = 0;
         KM_TRY(report(p));
     }

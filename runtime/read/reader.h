@@ -57,7 +57,7 @@ typedef struct km_table {
     double *weights;                   // of each row, from a column; NULL: none
     int64_t *missing;                  // missing values of each column; NULL: they were not counted
     km_feature *prepared;              // how each column is made; NULL: it is a column of the file as it is
-    double read_ms, parse_ms;          // time that both took
+    double parse_ms;                   // from text to values, with reading it
 } km_table;
 
 void km_table_clear(km_table *table);
@@ -160,6 +160,9 @@ int km_number_parse(double *value, const char *text, int64_t size);
 // Such a number off the front of a text, without spaces before it: what follows it, or NULL where there is none. A byte
 // that no number holds must follow.
 const char *km_number_take(double *value, const char *text);
+// The number that `size` bytes are where they are [-][digits][.digits] of eight bytes at most behind the sign, which
+// are read eight at a time; 0: they are not, and may be another spelling.
+int km_number_short(double *value, const char *text, int64_t size);
 
 // Refuses a file of a program whose tables are not read, by its name or first bytes: the sentence has the command that
 // converts it. KM_OK: it is none of those known.

@@ -530,7 +530,7 @@ km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *para
     km_batch batch;
     int64_t threads = km_host_threads(params->threads);
     KM_TRY(km_spelling_init(&p->spelling, params->na_values, params->decimal, err));
-    KM_TRY(km_blocks_open(&p->blocks, input, 2 * threads, err));
+    KM_TRY(km_blocks_open(&p->blocks, input, 8 * threads, err));
     KM_TRY(km_blocks_fill(&p->blocks, HEAD_BYTES, err));
     KM_TRY(km_text_check(p->blocks.buffer, km_min(p->blocks.size, HEAD_BYTES), input->name, err));
     p->mark_size = p->blocks.size >= 3 && memcmp(p->blocks.buffer, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -540,8 +540,11 @@ km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *para
     p->delimiter = delimiter;
     KM_TRY(km_blocks_next(&batch, &p->blocks, err));
     p->blocks.taken = 0; // it comes again
-    KM_TRY(scan_head(p, batch.starts[1]));
-    return find_decimal(p, batch.starts[1]);
+    const unsigned char *end = batch.starts[1];
+    if (batch.count > 1)
+        end = km_cells_cut(batch.starts[0], batch.starts[0] + km_min(p->blocks.size, HEAD_BYTES));
+    KM_TRY(scan_head(p, end));
+    return find_decimal(p, end);
 }
 
 void km_parse_close(km_parse *p) {
