@@ -705,7 +705,6 @@ km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_
     part->is_memory = data->is_memory;
     part->table = data->table;
     part->n = count;
-    part->weights = data->weights ? data->weights + first : NULL;
     // The rows stay those of the whole table, so that messages and labels name them.
     part->kept = data->kept ? data->kept + first : NULL;
     part->first = data->first + (data->kept ? 0 : first);

@@ -25,7 +25,7 @@ km_status km_data_read_rows(double *out, const km_data *data, int64_t first, int
 // As km_data_open, from an input that was opened before and stays the caller's; params->format must be given.
 km_status km_data_open_input(km_data **out, struct km_input *input, const km_data_params *params,
                              km_error *err);
-// Points first .. first + count - 1 alone, whose rows stay those of `data`, which must outlive it.
+// Points first .. first + count - 1 alone, without weights; their rows stay those of `data`, which must outlive it.
 km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_t count, km_error *err);
 
 #endif

@@ -81,12 +81,13 @@ static double accuracy(km_type type) {
     return type == KM_FLOAT32 ? 1e-6 : 1e-12;
 }
 
-// The points as they were clustered: (x - centre) * factor, rounded to the type.
+// The points as they were clustered: (x - centre) * factor, rounded to the kernels' type.
 static ref_data clustered_points(const ref_data *points, const km_result *result) {
     ref_data fitted = ref_data_copy(points);
+    fitted.type = result->type;
     for (int64_t i = 0; i < points->n * points->d; i++) {
         int64_t f = i % points->d;
-        fitted.x[i] = ref_round((points->x[i] - result->centre[f]) * result->factor[f], points->type);
+        fitted.x[i] = ref_round((points->x[i] - result->centre[f]) * result->factor[f], result->type);
     }
     return fitted;
 }
@@ -1189,8 +1190,10 @@ START_TEST(progress_ends_with_a_result) {
         j.params.progress = end_in;
         j.params.progress_user = &now;
         must(km_fit(&result, &j.spec, j.data, &j.params, &err), &err, "km_fit");
-        ck_assert(result->interrupted);
-        ck_assert(has_warning(result, "interrupted"));
+        // A GPU, which makes several passes between two calls, may be done before there are so many.
+        int is_over = !strcmp(target, "cuda") && now.after > 0 && now.calls <= now.after;
+        ck_assert_int_eq(result->interrupted, !is_over);
+        ck_assert_int_eq(has_warning(result, "interrupted"), !is_over);
         ck_assert_int_eq(result->models_count, 3);
         ref_data fitted = clustered_points(&j.points, result);
         for (int m = 0; m < 3; m++) {
@@ -1405,7 +1408,8 @@ START_TEST(digest_does_not_depend_on_threads_or_plan) {
     if (!is_gpu) {
         digests_of_threads(&j);
     } else {
-        if (type == KM_FLOAT32) digests_of_plans(&j, "tensor", tensor, 2);
+        if (type == KM_FLOAT32 && !j.points.w)
+            digests_of_plans(&j, "tensor", tensor, 2); // it takes no weights
     }
     job_close(&j);
 }
