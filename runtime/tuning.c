@@ -5,8 +5,9 @@
 #include "file.h"
 #include <kmgen/module.h>
 
+#include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 km_status km_tuning_read(char **text, char *path, int64_t size, const char *tuning_dir, const char *device,
                          km_target target, km_error *err) {
@@ -15,6 +16,9 @@ km_status km_tuning_read(char **text, char *path, int64_t size, const char *tuni
     *text = NULL;
     km_tuning_table_name(name, sizeof name, device, target);
     snprintf(path, (size_t)size, "%s/%s.yaml", tuning_dir, name);
-    if (access(path, F_OK) != 0) return KM_OK;
+    struct stat info;
+    if (stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) return KM_OK;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) // a pipe would keep a fit waiting
+        return km_fail(err, KM_ERROR_IO, "%s is no file", path);
     return km_file_read(text, &text_size, path, KM_YAML_BYTES_MAX, err);
 }

@@ -105,8 +105,11 @@ expect "explain --device names the table" grep -q "$tables" stdout
 grep -qw avx512vl /proc/cpuinfo && {
     run explain spec.yaml --target cpu:avx512 --device -n 20000
     expect "another instruction set is not planned by it" not grep -q "$tables" stdout
-    run_ok "two instruction sets" tune spec.yaml --target cpu:avx512 --points 20000 --compiler "$work/cc.sh" \
-        --budget 3s -q
+    for _ in 1 2 3 4 5 6; do # on a busy machine one budget is over when the compiler is done
+        run_ok "two instruction sets" tune spec.yaml --target cpu:avx512 --points 20000 \
+            --compiler "$work/cc.sh" --budget 3s -q
+        [ -e "$tables"/*_avx512.yaml ] && break
+    done
     expect "each has a table of its own" grep -qx 'target: cpu:avx512' "$tables"/*_avx512.yaml
     expect "the first is as it was" grep -qx 'target: cpu:avx2' "$table"
     run explain spec.yaml --target cpu:avx512 --device -n 20000
@@ -142,6 +145,20 @@ for text in 'kmgen tuning: 1' 'kmgen tuning: 7' '{' ''; do
     expect "it is left as it was" grep -qxF -- "$text" "$table"
 done
 expect "nothing was measured" [ "$(lines)" = "$known" ]
+rm "$table"
+mkdir "$table"
+run "${tune[@]}"
+expect "a folder in the table's place is refused" [ "$status" = 1 ]
+expect "before anything is measured" [ "$(lines)" = "$known" ]
+rmdir "$table"
+mkfifo "$table"
+timeout -k 1 20 "$kmgen" explain spec.yaml --target cpu:avx2 --device -n 20000 >stdout 2>stderr
+expect "a pipe in the table's place keeps nobody waiting" [ $? = 0 ]
+expect "and is named" said 'avx2[.]yaml is no file'
+rm "$table"
+truncate -s 2M "$table"
+run "${tune[@]}"
+expect "a table that is too large is refused, not replaced" [ "$status$(stat -c %s "$table")" = 12097152 ]
 
 # A worker that has no memory for a candidate says so, and goes on.
 cat >questions <<'END'

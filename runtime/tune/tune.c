@@ -9,6 +9,7 @@
 #include "../../gen/space.h"
 #include "../../gen/tuning.h"
 #include "../../gen/words.h"
+#include "../../gen/yaml_reader.h"
 #include "../file.h"
 #include "../build.h"
 #include "../module_state.h"
@@ -17,10 +18,12 @@
 #include "search.h"
 #include "worker.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     SAMPLES_FIRST =
@@ -222,7 +225,8 @@ static km_status read_table(tuning *t) {
     km_tuning_init(&t->table);
     snprintf(t->table.device, sizeof t->table.device, "%s", t->result->facts.name);
     t->table.target = target;
-    if (km_file_read(&text, &size, t->table_path, 16 << 20, NULL) != KM_OK) return KM_OK; // there is none yet
+    if (access(t->table_path, F_OK) != 0 && errno == ENOENT) return KM_OK; // there is none yet
+    KM_TRY(km_file_read(&text, &size, t->table_path, KM_YAML_BYTES_MAX, t->err));
     km_status status = km_tuning_parse(&t->table, text, size, t->table_path, t->err);
     free(text);
     if (status == KM_OK && memcmp(&t->table.target, &target, sizeof target) != 0) {
