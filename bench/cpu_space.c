@@ -3,7 +3,7 @@
 // machine disturbs a sample at most by what it leaves in the caches. All plans are compiled and checked first; then
 // come rounds of all of them, and the least of a plan's times counts. It prints what `kmgen tune --json` writes, for
 // bench/model.py.
-// usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER
+// usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER [float64]
 #include "base/clock.h"
 #include "base/text.h"
 #include "gen/space.h"
@@ -123,6 +123,7 @@ static km_status make_result(km_tune_result *result, km_space *space, km_device 
     km_plan_params params;
     km_spec_init(&result->spec);
     result->spec.features = atoll(argv[1]);
+    if (argv[6]) result->spec.type = KM_FLOAT64;
     KM_TRY(km_spec_set_clusters(&result->spec, argv[2], &err));
     KM_TRY(km_spec_fix(&result->spec, "algorithm", "lloyd", &err));
     KM_TRY(km_spec_fix(&result->spec, "concurrent_restarts", "1", &err));
@@ -148,8 +149,8 @@ int main(int argc, char **argv) {
     km_tune_points points;
     km_space space;
     char *text;
-    if (argc != 6) {
-        fprintf(stderr, "usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER\n");
+    if (argc != 6 && argc != 7) {
+        fprintf(stderr, "usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER [float64]\n");
         return 2;
     }
     must(km_device_open(&device, KM_HOST, NULL, NULL, &err));
