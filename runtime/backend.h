@@ -45,6 +45,9 @@ typedef struct km_engine {
     const km_plan *plan;
     int64_t n, d;
     int64_t slots_count;
+    // Long loops of load, seeding, passes, finish and silhouette ask it, and end with KM_ERROR_INTERRUPTED; of the
+    // engine only its destruction may follow. The caller's; NULL, as the engine is made: nobody is asked.
+    struct km_asking *asking;
 } km_engine;
 
 // What loading found; arrays of d doubles inside one allocation owned by the struct. Original units, weighted,

@@ -23,7 +23,7 @@ def noise(n=60000, d=8):
     return np.random.default_rng(5).normal(size=(n, d)).astype(np.float32)
 
 
-def interrupted_after(delay_s):
+def interrupted_after(delay_s, X=None, **options):
     """Processor seconds from a signal to the end of the fit, of one thread, that it ends."""
     sent = []
 
@@ -37,7 +37,7 @@ def interrupted_after(delay_s):
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            kmgen.KMeansSweep(**LONG, threads=1).fit(noise())
+            kmgen.KMeansSweep(**(options or LONG), threads=1).fit(noise() if X is None else X)
     finally:
         signal.signal(signal.SIGINT, before)
     return time.process_time() - sent[0]
@@ -45,6 +45,22 @@ def interrupted_after(delay_s):
 
 def test_ctrl_c_stops_a_fit():
     assert min(interrupted_after(delay) for delay in (0.2, 0.5)) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("phase", "n", "options"),
+    [
+        ("finish", 100000, {"clusters": "2..60", "labels": "all"}),
+        ("criteria", 12000, {"clusters": "2..8", "criteria": ["silhouette_euclidean"]}),
+    ],
+)
+def test_ctrl_c_stops_what_comes_after_the_sweep(phase, n, options):
+    X, options = noise(n, 16), {**options, "n_init": 1, "max_iter": 1, "refine": None, "device": "cpu"}
+    began = time.perf_counter()
+    timing = kmgen.KMeansSweep(**options, threads=1).fit(X).timing_
+    whole = time.perf_counter() - began
+    assert timing[phase] > 500 * whole  # half of it, where the signal comes
+    assert min(interrupted_after(share * whole, X, **options) for share in (0.55, 0.65)) < 0.2
 
 
 def test_time_max_ends_with_a_result():

@@ -5,6 +5,7 @@
 #include "../../base/size.h"
 #include "../../base/error.h"
 #include "../../templates/cpu/abi.h"
+#include "../asking.h"
 #include "../backend.h"
 #include "../pages.h"
 #include "../seed.h"

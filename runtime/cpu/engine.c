@@ -247,6 +247,7 @@ static void pass_pieces(cpu_engine *engine) {
         double *sums = engine->partials + me * engine->sums_count;
 #pragma omp for schedule(dynamic, 1)
         for (int64_t piece = 0; piece < pieces; piece++) {
+            if (km_asking_stops(engine->base.asking)) continue;
             layout->piece(engine, piece, list,
                           list_active(engine, list, sums, layout->piece_first(engine, piece)));
             km_cpu_totals_collect(engine, &engine->accumulators[me % engine->accumulators_count], list);
@@ -260,6 +261,7 @@ static void pass_pieces(cpu_engine *engine) {
 static km_status pass_all(cpu_engine *engine, km_error *err) {
     const cpu_layout *layout = engine->layout;
     pass_pieces(engine);
+    KM_TRY(km_asking_status(engine->base.asking, err));
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;

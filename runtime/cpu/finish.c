@@ -50,6 +50,12 @@ static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_
     return engine->layout->finish_create(&f->pass, models, err);
 }
 
+enum {
+    PART_POINTS_MIN = 2048, // whole SoA groups
+    PART_VALUES = 1 << 21,
+    PART_CLUSTERS_MIN = 256 // models of so many clusters are finished by parts of the fewest points
+};
+
 // Adds a chunk's sums to the models', and sets them to zero again.
 static void collect(double *sums, km_finish_model *models, int64_t count) {
     double *at = sums;
@@ -72,6 +78,44 @@ static void model_clear(km_finish_model *model) {
     memset(model->margin, 0, (size_t)model->k * sizeof *model->margin);
 }
 
+// Points that are finished between two questions whether to stop. The features alone decide, so that the bits of a
+// model's sums do not depend on the other models.
+static int64_t part_points(int64_t d) {
+    int64_t points = KM_CHUNK_POINTS;
+    while (points > PART_POINTS_MIN && points * d > PART_VALUES) points /= 2;
+    return points;
+}
+
+// The models from .. to - 1 of points first .. first + count - 1. 0: stopped.
+static int finish_parts(const finisher *f, km_cpu_finish_model *own, const km_finish_model *models,
+                        int64_t from, int64_t to, int64_t first, int64_t count, int64_t part) {
+    cpu_finish_pass pass = f->pass;
+    pass.count = to - from;
+    for (int64_t at = first; pass.count && at < first + count; at += part) {
+        if (km_asking_stops(f->engine->base.asking)) return 0;
+        for (int64_t m = from; m < to; m++) own[m].labels = models[m].labels ? models[m].labels + at : NULL;
+        f->engine->layout->finish(&pass, own + from, at, km_min(part, first + count - at));
+    }
+    return 1;
+}
+
+// One chunk: models one after the other where each takes long, as sums of many clusters are added point by point; so
+// are all where points lie as CSR.
+static int finish_chunk(const finisher *f, km_cpu_finish_model *own, const km_finish_model *models,
+                        int64_t chunk) {
+    int64_t first = chunk * KM_CHUNK_POINTS, count = cpu_chunk_points(f->engine, chunk), m = 0;
+    int64_t part = part_points(f->engine->base.d);
+    if (f->engine->sparse)
+        return finish_parts(f, own, models, 0, f->pass.count, first, count, PART_POINTS_MIN);
+    while (m < f->pass.count && models[m].k < PART_CLUSTERS_MIN) m++;
+    if (!finish_parts(f, own, models, 0, m, first, count, part)) return 0;
+    for (; m < f->pass.count; m++)
+        if (!finish_parts(f, own, models, m, m + 1, first, count,
+                          models[m].k < PART_CLUSTERS_MIN ? part : km_min(part, PART_POINTS_MIN)))
+            return 0;
+    return 1;
+}
+
 km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t count, km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
     finisher f;
@@ -82,13 +126,11 @@ km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t
 #pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         km_cpu_finish_model *own = models_of(&f, omp_get_thread_num());
-        int64_t first = chunk * KM_CHUNK_POINTS;
-        for (int64_t m = 0; m < count; m++)
-            own[m].labels = models[m].labels ? models[m].labels + first : NULL;
-        engine->layout->finish(&f.pass, own, first, cpu_chunk_points(engine, chunk));
+        if (!finish_chunk(&f, own, models, chunk)) continue;
 #pragma omp ordered
         collect(sums_of(&f, omp_get_thread_num()), models, count);
     }
+    status = km_asking_status(base->asking, err);
 done:
     finisher_free(&f);
     return status;
@@ -199,8 +241,10 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         int64_t me = omp_get_thread_num();
-        far_chunk(&lists[me], &f, models_of(&f, me), squares + me * span, chunk);
+        if (!km_asking_stops(base->asking))
+            far_chunk(&lists[me], &f, models_of(&f, me), squares + me * span, chunk);
     }
+    KM_TRY_GOTO(km_asking_status(base->asking, err));
     // Which points these are does not depend on which thread met them: farthest first, then lowest index.
     for (int t = 1; t < threads; t++)
         for (int64_t i = 0; i < lists[t].count; i++) far_add(&lists[0], engine, lists[t].points[i]);

@@ -216,6 +216,7 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         km_error chunk_err = {""};
         int64_t bad;
+        if (km_asking_stops(engine->base.asking)) continue;
         km_status chunk_status = chunk_stats(load, chunk, omp_get_thread_num(), &bad, &chunk_err);
 #pragma omp critical(km_cpu_load)
         {
@@ -227,6 +228,7 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
         }
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
+    KM_TRY(km_asking_status(engine->base.asking, err));
     if (load->bad_point < engine->base.n) return km_data_refuse_value(load->data, load->bad_point, -1, err);
     for (int64_t f = 0; f < d; f++) {
         stats->mean[f] = stats->variance[f] = stats->total_weight = 0;
@@ -366,6 +368,7 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         km_error chunk_err = {""};
+        if (km_asking_stops(engine->base.asking)) continue;
         double *stats_of = load->stats + chunk * load->stats_count, *square = stats_of + 1;
         km_status chunk_status = chunk_copy(load, square, stats_of, chunk, omp_get_thread_num(), &chunk_err);
         if (chunk_status == KM_OK) continue;
@@ -376,6 +379,7 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
         }
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
+    KM_TRY(km_asking_status(engine->base.asking, err));
     stats->total_square = engine->norm_max = 0;
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         stats->total_square += load->stats[chunk * load->stats_count + 1];

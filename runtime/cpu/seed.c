@@ -192,6 +192,7 @@ static void seeding_pass(seeder *s) {
     layout->seed_begin(&s->pass);
 #pragma omp parallel for schedule(dynamic, 16) num_threads(s->threads) if (s->threads > 1)
     for (int64_t subchunk = 0; subchunk < s->subchunks_count; subchunk++) {
+        if (km_asking_stops(s->engine->base.asking)) continue;
         int64_t first = subchunk * s->subchunk_points;
         layout->seed_subchunk(&s->pass, subchunk, first,
                               km_min(s->subchunk_points, s->engine->base.n - first));
@@ -240,6 +241,7 @@ km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_
         }
         int single = p == 0 && picks == 1; // nothing to compare, nothing to prepare
         if (wanted && !single) seeding_pass(&s);
+        KM_TRY_GOTO(km_asking_status(base->asking, err));
         for (int64_t c = 0; c < chains_count; c++) {
             cpu_seed_chain *own = &s.pass.chains[c];
             if (own->candidates_count == 0) continue; // its distances are all zero: they stay so

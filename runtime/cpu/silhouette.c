@@ -168,6 +168,7 @@ km_status km_cpu_dense_silhouette(cpu_engine *engine, km_silhouette_model *model
     int threads = (int)p.threads;
 #pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
+        if (km_asking_stops(engine->base.asking)) continue;
         double *scratch = p.scratch + omp_get_thread_num() * p.scratch_count;
         run_chunk(&p, scratch, chunk);
 #pragma omp ordered
@@ -177,6 +178,7 @@ km_status km_cpu_dense_silhouette(cpu_engine *engine, km_silhouette_model *model
             models[m].sum += sum;
         }
     }
+    status = km_asking_status(engine->base.asking, err);
 done:
     pass_free(&p);
     return status;

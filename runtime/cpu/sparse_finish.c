@@ -153,7 +153,7 @@ static void sparse_chunk(const sparse_pass *p, double *scores, double *sums, int
     const double *squares = km_cpu_sparse_squares(scores, &p->table);
     int64_t first = chunk * KM_CHUNK_POINTS, end = first + cpu_chunk_points(engine, chunk);
     memset(sums, 0, (size_t)p->count * sizeof *sums);
-    for (; first < end; first += SPARSE_AT_A_TIME) {
+    for (; first < end && !km_asking_stops(engine->base.asking); first += SPARSE_AT_A_TIME) {
         int64_t here = km_min(SPARSE_AT_A_TIME, end - first), column = 0;
         const double *weights = cpu_weights_at(engine, first);
         km_cpu_sparse_scores(scores, engine, &p->table, first, here);
@@ -179,6 +179,7 @@ km_status km_cpu_sparse_silhouette(cpu_engine *engine, km_silhouette_model *mode
 #pragma omp ordered
         for (int64_t m = 0; m < count; m++) models[m].sum += sums[m];
     }
+    status = km_asking_status(engine->base.asking, err);
 done:
     free(p.scores);
     km_pages_free(p.memory);

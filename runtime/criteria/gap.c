@@ -27,7 +27,8 @@ typedef struct gap {
     const km_measuring *m;
     const km_backend *backend;
     const km_kernels *kernels;
-    int is_other; // the engine has, or had, other points than the data's
+    struct km_asking *asking; // of the fit's engine
+    int is_other;             // the engine has, or had, other points than the data's
     int64_t ks, d, restarts, references;
     km_draws draws;
     double *box;  // low, width: d each; then axes: d x d
@@ -114,7 +115,9 @@ static km_status renew_engine(gap *g, km_error *err) {
     km_engine **own = g->m->own;
     g->is_other = 1;
     if (*own) g->backend->engine_destroy(own);
-    return g->backend->engine_create(own, g->kernels, g->m->params->threads, NULL, err);
+    KM_TRY(g->backend->engine_create(own, g->kernels, g->m->params->threads, NULL, err));
+    (*own)->asking = g->asking;
+    return KM_OK;
 }
 
 static km_status draw_seeds(const gap *g, int64_t set, km_error *err) {
@@ -234,6 +237,7 @@ km_status km_measure_gap(const km_measuring *m, km_criterion own, km_error *err)
     gap g = {.m = m,
              .backend = m->engine->backend,
              .kernels = m->engine->kernels,
+             .asking = m->engine->asking,
              .ks = m->spec->clusters_count,
              .d = m->spec->features,
              .restarts = m->spec->n_init,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "means.h"
+#include "../asking.h"
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
@@ -120,6 +121,7 @@ typedef void row_user(relabelling *r, void *user, const double *x, double w, int
 static km_status use_rows(relabelling *r, const km_measuring *m, int64_t count, row_user *use, void *user,
                           km_error *err) {
     const double *weights = km_data_weights(m->data);
+    if (km_asking_stops(m->engine->asking)) return km_asking_status(m->engine->asking, err);
     KM_TRY(m->engine->backend->rows(m->engine, r->rows, r->indices, count, err));
     for (int64_t i = 0; i < count; i++)
         use(r, user, r->rows + i * m->engine->d, weights ? weights[r->indices[i]] : 1, r->indices[i]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "pairs.h"
+#include "../asking.h"
 #include "../threads.h"
 
 #include <math.h>
@@ -115,8 +116,10 @@ km_status km_pairs_silhouettes(double *scores, double *errors, const km_pairs *p
     int threads = (int)pairs->threads;
 #pragma omp parallel for schedule(dynamic, 16) num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < pairs->n; i++)
-        one_point(&w, w.scratch + omp_get_thread_num() * w.scratch_count, i);
-    take_means(scores, errors, &w);
+        if (!km_asking_stops(pairs->asking))
+            one_point(&w, w.scratch + omp_get_thread_num() * w.scratch_count, i);
+    km_status status = km_asking_status(pairs->asking, err);
+    if (status == KM_OK) take_means(scores, errors, &w);
     free(w.columns);
-    return KM_OK;
+    return status;
 }

@@ -16,10 +16,11 @@ typedef struct km_pairs {
     const int32_t *labels;
     const int64_t *ks;
     int64_t sets_count, threads;
+    struct km_asking *asking; // NULL: nobody asks
 } km_pairs;
 
 // The Euclidean silhouette of each clustering, and the standard error of each mean as that of a sample. NaN: less than
-// two clusters, or as many as points. Weights count as copies.
+// two clusters, or as many as points. Weights count as copies. KM_ERROR_MEMORY, KM_ERROR_INTERRUPTED.
 km_status km_pairs_silhouettes(double *scores, double *errors, const km_pairs *pairs, km_error *err);
 
 // Labels of `count` points (count x d) by the nearest of k centroids, to the last bit those of the finishing pass.

@@ -29,7 +29,11 @@ static km_status take_sample(km_pairs *pairs, double *rows, double *weights, int
 
 km_status km_measure_silhouette_euclidean(const km_measuring *m, km_criterion own, km_error *err) {
     int64_t ks_count = m->spec->clusters_count, d = m->engine->d, n = km_min(m->engine->n, KM_PAIRS_POINTS);
-    km_pairs pairs = {.n = n, .d = d, .sets_count = ks_count, .threads = km_host_threads(m->params->threads)};
+    km_pairs pairs = {.n = n,
+                      .d = d,
+                      .sets_count = ks_count,
+                      .threads = km_host_threads(m->params->threads),
+                      .asking = m->engine->asking};
     KM_TRY(km_host_check("the sample of the silhouette", 2 * n * d * (int64_t)sizeof(double), err));
     double *rows = malloc((size_t)(n * (d + 1) + 2 * ks_count) * sizeof *rows);
     int64_t *indices = malloc((size_t)(n + ks_count) * sizeof *indices);

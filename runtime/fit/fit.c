@@ -68,12 +68,22 @@ km_status km_fit_report_phase(const km_fit_job *f, const char *phase, int64_t do
 // the finishing pass needs goes on.
 static int ask_caller(void *user, const km_progress *progress) {
     km_fit_job *f = user;
+    f->told = *progress;
     int answer = f->asked->progress(f->asked->progress_user, progress);
     int is_sweep = !strcmp(progress->phase, "sweep"), is_finish = !strcmp(progress->phase, "finish");
     int has_models = f->best != NULL;
     if (answer != KM_FIT_STOP_WITH_RESULT || !has_models) return answer;
     f->is_ending = 1;
     return is_finish ? 0 : is_sweep ? KM_FIT_STOP_WITH_RESULT : 1;
+}
+
+// The same question inside a loop, whose work would be lost: that there shall be a result is heard after it.
+static int ask_within(void *user) {
+    km_fit_job *f = user;
+    km_progress progress = f->told;
+    progress.elapsed_s = (km_now_ms() - f->begin_ms) / 1e3;
+    int answer = f->asked->progress(f->asked->progress_user, &progress);
+    return answer != 0 && (answer != KM_FIT_STOP_WITH_RESULT || !f->best);
 }
 
 static void fit_free(km_fit_job *f) {
@@ -192,6 +202,8 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
     if (asking.progress) {
         asking.progress = ask_caller;
         asking.progress_user = &f;
+        f.asking.stop = ask_within;
+        f.asking.user = &f;
         f.asked = f.params;
         f.params = &asking;
     }

@@ -4,6 +4,7 @@
 #ifndef KMGEN_RUNTIME_FIT_JOB_H
 #define KMGEN_RUNTIME_FIT_JOB_H
 
+#include "../asking.h"
 #include "../build.h"
 #include "../refine/refine.h"
 #include "../result_owner.h"
@@ -30,7 +31,9 @@ typedef struct km_fit_job {
     double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
     struct km_cluster_means *means;     // of finished models (criteria/means.h); NULL: no memory
     int64_t sweep_work;
-    int is_ending; // the caller wants no more than a result of what is there
+    int is_ending;    // the caller wants no more than a result of what is there
+    km_progress told; // what the caller's callback was told last
+    km_asking asking; // the same callback, inside long loops
     double begin_ms;
     km_error *err;
 } km_fit_job;

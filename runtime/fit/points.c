@@ -36,6 +36,7 @@ km_status km_fit_load_points(km_fit_job *f) {
     double *columns = km_result_alloc(f->owner, 5 * d, sizeof *columns, f->err);
     if (!columns) return KM_ERROR_MEMORY;
     KM_TRY(make_engine(f));
+    if (f->asked) f->engine->asking = &f->asking;
     f->load = (km_load_params){
         .scale = f->params->scale, .centre = columns, .factor = columns + 4 * d, .log = f->params->log};
     KM_TRY(km_data_stats_alloc(&f->stats, d, f->err));

@@ -284,7 +284,7 @@ static km_status by_pairs(double *score, double *error, const scoring *s) {
         x[n * d + i] = weight_of(s, indices[i]);
         own[i] = s->own[indices[i]];
     }
-    km_pairs pairs = {x, s->w ? x + n * d : NULL, n, d, own, &s->k, 1, s->threads};
+    km_pairs pairs = {x, s->w ? x + n * d : NULL, n, d, own, &s->k, 1, s->threads, NULL};
     double unused;
     status = km_pairs_silhouettes(score, n < s->n ? error : &unused, &pairs, s->err);
 done:
