@@ -146,7 +146,7 @@ static int add_jobs(void *user, const km_spec *spec) {
 // Kernels for subsets of a table's columns (kmgen explore): those of pairs whose centroids are in registers, in shared
 // memory, and the largest.
 static int add_subsets_of(int arch, km_type type, int weighted) {
-    static const int32_t sizes[] = {1, 2, 3, 4, 6}, ks[] = {2, 3, 8, 10, 40, 100};
+    static const int32_t sizes[] = {1, 2, 3, 4, 6}, ks[] = {2, 3, 8, 10, 40, 100, 255};
     km_subset_shapes shapes = {sizes, sizeof sizes / sizeof *sizes, ks, sizeof ks / sizeof *ks};
     km_error err = {{0}};
     km_spec spec;

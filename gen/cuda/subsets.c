@@ -16,8 +16,8 @@ enum {
     REGISTER_BYTES = 512,  // of centroids in registers, at most
     OTHER_REGISTERS = 48,  // of a thread, beside centroids
     BLOCK = 128,           // threads, or fewer where shared memory says so
-    BLOCK_MIN = 32,
-    RESERVED_BYTES = 1024 // of shared memory that CUDA takes for itself, a block
+    BLOCK_MIN = 4,         // a part of a warp, where a run has very many centroids
+    RESERVED_BYTES = 1024  // of shared memory that CUDA takes for itself, a block
 };
 
 typedef struct shape {
@@ -48,15 +48,9 @@ static int64_t pass_bytes(const shape *s, int64_t threads) {
     return s->tile_bytes + 2 * s->k * row_bytes(s->c + 1, s->real) * threads;
 }
 
-// Whether the last pass has the centroids of a run in registers.
-static int finish_holds(const shape *s) {
-    return s->k * s->c * s->real <= REGISTER_BYTES / 2;
-}
-
 static int64_t finish_bytes(const shape *s, int64_t threads) {
-    int64_t sums = 8 * threads + s->real * (2 * threads + (s->weighted ? threads : 4));
-    return s->tile_bytes +
-           s->k * (km_round_up(sums, 16) + (finish_holds(s) ? 0 : row_bytes(s->c, s->real) * threads));
+    int64_t sums = row_bytes(s->c + 2 + s->weighted, s->real), centroid = row_bytes(s->c + 1, s->real);
+    return s->tile_bytes + s->k * (sums + centroid) * threads;
 }
 
 // The most threads of a block that shared memory holds; 0: none. `values`: bytes of a cluster and thread more.
@@ -96,7 +90,6 @@ static km_status name_shape(km_env *env, const shape *s, const km_plan *table, k
     km_env_set_int(item, "pass_blocks", blocks_of(s, pass, table));
     km_env_set_int(item, "pass_bytes", pass_bytes(s, pass));
     km_env_set_int(item, "finish_block", finish);
-    km_env_set_flag(item, "finish_held", finish_holds(s));
     km_env_set_int(item, "finish_bytes", finish_bytes(s, finish));
     return KM_OK;
 }

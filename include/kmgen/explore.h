@@ -210,7 +210,7 @@ typedef struct km_explore_result {
 /// Model, labels and inertia of a subset are those that km_fit finds for its columns with the same seed,
 /// scale and type (algorithm lloyd, refine 0), but for points that the type cannot tell apart. Constant
 /// columns are left out with a warning. The result is the caller's: km_explore_destroy. KM_ERROR_USAGE:
-/// params; KM_ERROR_DATA: values, or an outcome that is also a column; KM_ERROR_DEVICE, KM_ERROR_COMPILE or
+/// params, or an outcome that is also a column; KM_ERROR_DATA: values; KM_ERROR_DEVICE, KM_ERROR_COMPILE or
 /// KM_ERROR_PLAN: what a GPU lacks;
 /// KM_ERROR_INTERRUPTED: before the first subsets were done.
 KM_API km_status km_explore(km_explore_result **out, const km_data *data, const km_explore_params *params,

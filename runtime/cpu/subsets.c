@@ -6,15 +6,12 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/cpu/facts.h"
-#include "../../templates/both.h"
-#include "../../templates/draws.h"
 #include "subsets.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { TYPICAL_ROWS = 128 };
-#define DRAW_PERMUTATION 0x5065726d75746564ull
 
 // Columns ----------------------------------------------------------------------------------------------------
 
@@ -319,22 +316,24 @@ static void task_columns(cpu_subset_task *t, cpu_subset_block *b, int64_t first,
     }
 }
 
-// The same of columns that are brought together.
-static void task_gathered(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points) {
-    int64_t slots = t->view.base.slots_count, count = 0, pitch = t->view.pitch;
+static int takes_part(const cpu_subset_task *t, int64_t s, int64_t ks, int is_last) {
+    if (is_last) return t->fits[s % ks].restart == s / ks;
+    return km_slot_is_active(t->slots[s].state.phase);
+}
+
+void km_cpu_subset_pass(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points, int is_last) {
+    int64_t slots = t->view.base.slots_count, count = 0, pitch = t->view.pitch, ks = b->job->clusters_count;
     for (int64_t s = 0; s < slots; s++) {
         cpu_slot *slot = &t->slots[s];
-        if (!km_slot_is_active(slot->state.phase)) continue;
+        if (!takes_part(t, s, ks, is_last)) continue;
         b->list[count++] = (km_cpu_slot){.k = slot->k,
                                          .k_index = slot->k_index,
                                          .table = slot->table,
                                          .labels = (uint8_t *)slot->labels + first,
                                          .sums = slot_partial(t, slot),
-                                         .mode = slot->mode,
+                                         .mode = is_last ? KM_CPU_MOVE : slot->mode,
                                          .labels_bytes = slot->labels_bytes};
     }
-    if (count == 0) return;
-    km_cpu_subset_gather(b->tile, b->table, t->subset, first, points);
     km_cpu_chunk work = {.points = b->tile,
                          .weights = cpu_weights_at(b->table, first),
                          .points_count = points,
@@ -345,14 +344,20 @@ static void task_gathered(cpu_subset_task *t, cpu_subset_block *b, int64_t first
     t->view.kernels.pass(&work);
     for (int64_t s = 0, at = 0; s < slots; s++) {
         cpu_slot *slot = &t->slots[s];
-        if (!km_slot_is_active(slot->state.phase)) continue;
+        if (!takes_part(t, s, ks, is_last)) continue;
         const km_cpu_slot *listed = &b->list[at++];
         double *sums = slot_partial(t, slot);
         slot->changed += listed->changed;
-        if (slot->mode == KM_CPU_MOVE && listed->changed == 0) continue;
+        if (listed->mode == KM_CPU_MOVE && listed->changed == 0) continue;
         for (int64_t i = 0; i < slot->k * pitch; i++) slot->totals[i] += sums[i];
         memset(sums, 0, (size_t)(slot->k * pitch) * sizeof *sums);
     }
+}
+
+// The same as task_columns, of columns that are brought together.
+static void task_gathered(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points) {
+    km_cpu_subset_gather(b->tile, b->table, t->subset, first, points);
+    km_cpu_subset_pass(t, b, first, points, 0);
 }
 
 // A run that is done takes part in the contest of its K.
@@ -388,11 +393,6 @@ static km_status task_step(cpu_subset_task *t, cpu_subset_block *b, km_error *er
     return status;
 }
 
-static int reads_labels(const cpu_subset_task *t, int64_t s, int64_t ks, int is_last) {
-    if (is_last) return t->fits[s % ks].restart == s / ks;
-    return km_slot_is_active(t->slots[s].state.phase);
-}
-
 void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first, int is_last) {
     enum { LINE = 64 };
     const cpu_engine *table = b->table;
@@ -402,7 +402,7 @@ void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t fir
     int64_t labels_at = is_end ? next : first;
     for (int64_t s = 0; t->labels && s < t->view.base.slots_count && labels_at < n; s++) {
         const uint8_t *labels = (const uint8_t *)t->slots[s].labels + labels_at;
-        if (!reads_labels(t, s, b->job->clusters_count, is_last)) continue;
+        if (!takes_part(t, s, b->job->clusters_count, is_last)) continue;
         for (int64_t at = 0; at < km_min(SUBSET_TILE_POINTS, n - labels_at); at += LINE)
             __builtin_prefetch(labels + at, 1);
     }
@@ -510,14 +510,12 @@ void km_cpu_subsets_squares(double *squares, const km_engine *base) {
         for (int64_t f = 0; f < d; f++, column += bytes) squares[f] += group_square(table, column);
 }
 
-// Fisher and Yates: value i is exchanged with one of the values 0 .. i, from the last to the first.
 static void permute_column(cpu_engine *table, int64_t column, uint64_t seed, int64_t turn, int undo) {
     int64_t n = table->base.n, d = table->base.d, size = table->real_bytes, group = table->soa_points;
     uint8_t *values = table->points + column * group * size, other[8];
     for (int64_t s = 1; s < n; s++) {
         int64_t i = undo ? s : n - s;
-        double u = km_draw(seed ^ DRAW_PERMUTATION, (uint64_t)turn, (uint64_t)column, (uint64_t)i);
-        int64_t j = km_min((int64_t)(u * (double)(i + 1)), i);
+        int64_t j = km_subsets_exchanged(seed, turn, column, i);
         uint8_t *a = values + (i / group * group * d + i % group) * size,
                 *b = values + (j / group * group * d + j % group) * size;
         memcpy(other, a, (size_t)size);

@@ -49,6 +49,9 @@ cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *sub
 // Fetches what a block needs after subset i of a tile: labels that are read of the next one, in the last pass those of
 // its best runs, and a part of the next tile.
 void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first, int is_last);
+// A pass over a tile of columns that are brought together, in b->tile: of all slots that run, or with is_last of the
+// best run of each K, whose points move to their last labels.
+void km_cpu_subset_pass(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points, int is_last);
 // Adds a tile's sums, without weights, to totals; the sums are zeros then.
 void km_cpu_subset_add(double *totals, double *sums, int64_t k, const cpu_engine *view);
 // Bytes of the labels of one run: whole SoA groups.

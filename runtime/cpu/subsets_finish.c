@@ -95,6 +95,7 @@ typedef struct finisher {
     double *memory;
     reading *readings; // of each K
     int by_columns;    // columns are read where they lie
+    int has_runs;      // slots have the last labels and sums of their runs
 } finisher;
 
 static void finisher_free(finisher *f) {
@@ -140,16 +141,29 @@ static km_status finisher_init(finisher *f, const cpu_subset_block *b, const cpu
     return KM_OK;
 }
 
+// w |c - m|^2 of a cluster with its centroid, and its sums and weight behind them.
+static double off_mean(const double *centroid, const double *total, int64_t d) {
+    double square = 0;
+    if (!(total[d] > 0)) return 0;
+    for (int64_t i = 0; i < d; i++) {
+        double apart = centroid[i] - total[i] / total[d];
+        square += apart * apart;
+    }
+    return total[d] * square;
+}
+
+// `is_first`: labels are wanted, and sums of them where there are runs.
 static void gathered_tile(const finisher *f, cpu_subset_block *b, cpu_subset_task *t, int32_t *labels,
-                          int64_t first, int64_t points, int wants_labels) {
+                          int64_t first, int64_t points, int is_first) {
     const km_subsets_job *job = b->job;
     int64_t ks = job->clusters_count;
     const double *weights = cpu_weights_at(b->table, first);
     for (int64_t q = 0; q < ks; q++) {
-        int is_wanted = wants_labels && (t->fits[q].tallies || t->fits[q].codes);
+        int is_wanted = is_first && (t->fits[q].tallies || t->fits[q].codes);
         f->models[q].labels = is_wanted ? labels + q * SUBSET_TILE_POINTS : NULL;
     }
     km_cpu_subset_gather(b->tile, b->table, t->subset, first, points);
+    if (is_first && f->has_runs) km_cpu_subset_pass(t, b, first, points, 1);
     km_cpu_finish work = {.points = b->tile,
                           .weights = weights,
                           .points_count = points,
@@ -178,6 +192,12 @@ static void gathered_take(const finisher *f, cpu_subset_task *t, int64_t ks) {
             fit->distance[j] = sums[KM_CPU_SUM_DISTANCE];
             fit->margin[j] = sums[KM_CPU_SUM_MARGIN];
         }
+        if (!f->has_runs) continue;
+        const cpu_slot *slot = &t->slots[fit->restart * ks + q];
+        int64_t d = t->view.base.d, pitch = t->view.pitch;
+        fit->off_means = 0;
+        for (int64_t j = 0; j < fit->k; j++)
+            fit->off_means += off_mean(slot->centroids + j * d, slot->totals + j * pitch, d);
     }
 }
 
@@ -234,12 +254,14 @@ static int columns_take(const finisher *f, const cpu_subset_block *b, cpu_subset
     int64_t d = t->view.base.d, largest = 0;
     double all = 0, within = 0;
     int is_whole = 1;
+    fit->off_means = 0;
     for (int64_t i = 0; i < d; i++) all += b->job->squares[t->subset->columns[i]];
     within = all;
     for (int64_t j = 0; j < fit->k; j++) {
         const double *c = r->centroids + j * d, *total = r->totals + j * t->view.pitch;
         int64_t place = r->place[j];
         for (int64_t i = 0; i < d; i++) within -= c[i] * (2 * total[i] - total[d] * c[i]);
+        fit->off_means += off_mean(c, total, d);
         fit->weights[place] = total[d];
         fit->counts[place] = (int64_t)total[d];
         fit->sse[place] = fit->margin[place] = fit->distance[place] = 0;
@@ -257,6 +279,7 @@ static km_status readings_init(finisher *f, cpu_subset_block *b, cpu_subset_task
                                km_error *err) {
     const km_subsets_job *job = b->job;
     int64_t ks = job->clusters_count, size = t->subset->size, numbers = 0;
+    f->has_runs = has_runs;
     f->by_columns = t->columns && f->kernel != km_cpu_finish_double && job->squares;
     for (int64_t q = 0; q < ks; q++) {
         int64_t k = t->fits[q].k, bins = job->tally ? job->tally->cells_count * k : 0;

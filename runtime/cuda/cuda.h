@@ -63,7 +63,8 @@ enum {
     X(subsets_add_doubles)                                                                                   \
     X(subsets_update)                                                                                        \
     X(subsets_columns)                                                                                       \
-    X(subsets_rows)
+    X(subsets_rows)                                                                                          \
+    X(subsets_permute)
 
 typedef struct km_cuda_subset_pair {
     km_subsets_launch launch;

@@ -21,6 +21,9 @@ km_status km_cuda_subsets_run(km_cuda_subsets *s, const km_subsets_job *job, con
 km_status km_cuda_subsets_finish(km_cuda_subsets *s, const km_subsets_job *job, const km_subset *subsets,
                                  int64_t count, km_subset_fit *fits, km_error *err);
 
+// As km_cpu_subsets_permute: the same permutations. The table itself stays on the device beside the permuted one.
+km_status km_cuda_subsets_permute(km_cuda_subsets *s, uint64_t seed, int64_t turn, int undo, km_error *err);
+
 // How many subsets one call should have: as many as keep the device busy.
 int64_t km_cuda_subsets_block(const km_subsets_job *job);
 // Bytes of the device's memory that a subset of `size` columns needs while it is in work, at most, beside the table.

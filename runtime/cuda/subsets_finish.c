@@ -12,8 +12,9 @@ typedef struct last_pass {
     km_cuda_subsets *s;
     const km_subsets_job *job;
     km_subset_fit *const *fits;
-    int64_t c, k, count, cells, sums; // sums: numbers of a cluster
-    double *host;                     // of a launch: [cells][k * sums][count]
+    int64_t c, k, count, cells;
+    int64_t per_cluster, numbers; // of a run (templates/cuda/subsets.h)
+    double *host;                 // of a launch: [cells][numbers][count]
 } last_pass;
 
 // The table of centroids, a run a subset.
@@ -34,7 +35,12 @@ static km_status put_table(const last_pass *p, km_error *err) {
     km_status status = km_cuda_reserve(table, &p->s->numbers, bytes, "the centroids of subsets", err);
     if (status == KM_OK) status = km_cuda_put(table, p->s->numbers.address, rows, bytes, err);
     free(rows);
-    return status;
+    if (status != KM_OK) return status;
+    long long stride = p->count, runs = p->count;
+    int size = (int)c, k = (int)p->k;
+    void *arguments[] = {&p->s->numbers.address, &stride, &runs, &size, &k};
+    return km_cuda_launch(table, p->s->kernels->subsets_constants, km_divide_up(runs * k, KM_THREADS), 1,
+                          arguments, err);
 }
 
 static km_status put_active(const last_pass *p, km_error *err) {
@@ -47,28 +53,43 @@ static km_status put_active(const last_pass *p, km_error *err) {
     return status;
 }
 
-// Takes the sums of one subset, `at` in a launch of `count`.
+// Of a number in a launch of `count`, over all cells.
+static double sum_cells(const last_pass *p, const double *own, int64_t number, int64_t count) {
+    double sum = 0;
+    for (int64_t cell = 0; cell < p->cells; cell++) sum += own[(cell * p->numbers + number) * count];
+    return sum;
+}
+
+// Takes the numbers of one subset, `at` in a launch of `count`.
 static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t count) {
     const km_tally *tally = p->job->tally;
-    int64_t k = p->k, sums = tally ? km_tally_sums(tally) : 0;
+    int is_weighted = p->s->table->base.plan->weighted, has_values = tally && tally->values;
+    int64_t k = p->k, c = p->c, sums = tally ? km_tally_sums(tally) : 0, largest = 0;
+    double squares = sum_cells(p, p->host + at, p->numbers - 1, count);
+    fit->off_means = 0;
     for (int64_t j = 0; j < k; j++) {
-        double own[KM_SUBSET_SUMS] = {0};
-        for (int64_t cell = 0; cell < p->cells; cell++) {
-            const double *from = p->host + (cell * k * p->sums + j * p->sums) * count + at;
-            for (int64_t i = 0; i < KM_SUBSET_SUMS; i++) own[i] += from[i * count];
-            if (!fit->tallies || cell == tally->cells_count) continue;
-            double *to = fit->tallies + cell * sums * k + j;
-            to[0] = from[KM_SUBSET_WEIGHT * count];
-            if (sums == 1) continue;
-            to[k] = from[KM_SUBSET_VALUE * count];
-            to[2 * k] = from[KM_SUBSET_VALUE2 * count];
+        const double *own = p->host + j * p->per_cluster * count + at;
+        double weight = sum_cells(p, own, c, count), square = 0;
+        for (int64_t f = 0; f < c; f++) {
+            double sum = sum_cells(p, own, f, count);
+            square += sum * sum;
         }
-        fit->sse[j] = own[KM_SUBSET_SSE];
-        fit->distance[j] = 0; // no figure has it
-        fit->margin[j] = own[KM_SUBSET_MARGIN];
-        fit->weights[j] = own[KM_SUBSET_WEIGHT];
-        fit->counts[j] = (int64_t)own[KM_SUBSET_COUNT];
+        if (weight > 0) fit->off_means += square / weight;
+        fit->sse[j] = fit->distance[j] = 0;
+        fit->weights[j] = weight;
+        fit->margin[j] = sum_cells(p, own, c + 1, count);
+        fit->counts[j] = (int64_t)(is_weighted ? sum_cells(p, own, c + 2, count) : weight);
+        if (fit->counts[j] > fit->counts[largest]) largest = j;
+        for (int64_t cell = 0; fit->tallies && cell < tally->cells_count; cell++) {
+            const double *from = own + cell * p->numbers * count;
+            double *to = fit->tallies + cell * sums * k + j;
+            to[0] = from[c * count];
+            if (!has_values) continue;
+            to[k] = from[(p->per_cluster - 2) * count];
+            to[2 * k] = from[(p->per_cluster - 1) * count];
+        }
     }
+    fit->sse[largest] = squares;
 }
 
 // The runs from `first` on.
@@ -78,7 +99,7 @@ static km_status launch(const last_pass *p, km_subsets_args args, int64_t first,
     const km_cuda_subset_pair *pair = km_subsets_pair(s, p->c, p->k);
     const int value_bytes = 16;
     unsigned block = pair->launch.finish_block, bytes = pair->launch.finish_bytes;
-    long long numbers = p->k * p->sums * count;
+    long long numbers = p->numbers * count;
     km_cu_ptr starts = p->job->tally ? s->ordered_starts.address : s->starts.address;
     args.active += first;
     args.count = count;
@@ -116,20 +137,22 @@ static km_subsets_args args_of(const last_pass *p) {
 km_status km_subsets_last_pass(km_cuda_subsets *s, const km_subsets_job *job, const km_subset *const *subsets,
                                km_subset_fit *const *fits, int64_t count, km_error *err) {
     km_status status = KM_OK;
-    last_pass p = {s, job, fits, subsets[0]->size, fits[0]->k, count, 1, KM_SUBSET_SUMS, NULL};
+    last_pass p = {s, job, fits, subsets[0]->size, fits[0]->k, count, 1, 0, 0, NULL};
     int64_t at_once = 0;
     if (job->tally) KM_TRY(km_subsets_order(s, job, err));
     if (job->tally) p.cells = s->cells_count;
-    if (job->tally && job->tally->values) p.sums = KM_SUBSET_SUMS_MAX;
+    p.per_cluster = p.c + 2 + s->table->base.plan->weighted;
+    if (job->tally && job->tally->values) p.per_cluster += KM_SUBSET_VALUES;
+    p.numbers = p.k * p.per_cluster + 1;
     KM_TRY(put_table(&p, err));
     KM_TRY(put_active(&p, err));
     KM_TRY(km_subsets_put_columns(s, subsets, count, 1, count, err));
-    int64_t spans = job->tally ? s->ordered_spans_count : s->spans_count, numbers = p.k * p.sums;
-    KM_TRY(km_subsets_reserve_partial(&at_once, s, (spans + p.cells) * numbers * 8, count, err));
-    KM_TRY(
-        km_cuda_reserve(s->table, &s->totals, p.cells * numbers * at_once * 8, "the sums of subsets", err));
-    p.host = malloc((size_t)(p.cells * numbers * at_once) * sizeof *p.host);
-    if (!p.host) return km_fail_memory(err, "the sums of subsets", p.cells * numbers * at_once * 8);
+    int64_t spans = job->tally ? s->ordered_spans_count : s->spans_count;
+    KM_TRY(km_subsets_reserve_partial(&at_once, s, (spans + p.cells) * p.numbers * 8, count, err));
+    int64_t bytes = p.cells * p.numbers * at_once * 8;
+    KM_TRY(km_cuda_reserve(s->table, &s->totals, bytes, "the sums of subsets", err));
+    p.host = malloc((size_t)bytes);
+    if (!p.host) return km_fail_memory(err, "the sums of subsets", bytes);
     for (int64_t first = 0; first < count; first += at_once)
         KM_TRY_GOTO(launch(&p, args_of(&p), first, km_min(at_once, count - first), err));
 done:

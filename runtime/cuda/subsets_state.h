@@ -26,8 +26,10 @@ struct km_cuda_subsets {
     double *sample; // rows of the table, for typical squares
     int64_t sample_rows;
     int64_t distances;
+    int is_permuted; // `permuted` and the table's points are exchanged
     // On the device.
-    km_cuda_memory spans, starts; // of the points in their order
+    km_cuda_memory permuted, order; // a table of permuted columns, and the order of one
+    km_cuda_memory spans, starts;   // of the points in their order
     int64_t spans_count;
     km_cuda_memory view_columns; // of the subset that a view has
     km_cuda_memory columns, numbers, weights, given_up, states, limits, active, picks, partial, totals;

@@ -241,7 +241,7 @@ static double typical_square(const km_cuda_subsets *s, const km_subset *subset) 
 static km_status take_sample(km_cuda_subsets *s, km_error *err) {
     int64_t n = s->table->base.n, indices[SAMPLE_ROWS];
     s->sample_rows = km_min(n, SAMPLE_ROWS);
-    s->sample = malloc((size_t)(s->sample_rows * s->table->base.d) * sizeof *s->sample);
+    if (!s->sample) s->sample = malloc((size_t)(s->sample_rows * s->table->base.d) * sizeof *s->sample);
     if (!s->sample) return km_fail_memory(err, "a sample of the rows", s->sample_rows * s->table->base.d * 8);
     for (int64_t i = 0; i < s->sample_rows; i++)
         indices[i] = (int64_t)((double)i * (double)n / (double)s->sample_rows);
@@ -326,6 +326,74 @@ km_status km_subsets_view(km_cuda_engine **out, km_cuda_subsets *s, const km_sub
                           err);
 }
 
+// Permuted columns ---------------------------------------------------------------------------------------------
+
+static void order_make(uint32_t *order, int64_t n, uint64_t seed, int64_t turn, int64_t column) {
+    for (int64_t i = 0; i < n; i++) order[i] = (uint32_t)i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t j = km_subsets_exchanged(seed, turn, column, i);
+        uint32_t other = order[i];
+        order[i] = order[j];
+        order[j] = other;
+    }
+}
+
+static km_status permuted_reserve(km_cuda_subsets *s, km_error *err) {
+    km_cuda_engine *table = s->table;
+    int64_t n = table->base.n, row = table->base.d * table->real_bytes;
+    if (n > UINT32_MAX)
+        return km_fail(err, KM_ERROR_PLAN,
+                       "%lld rows are too many to permute on a GPU; choose the CPU (-t cpu)", (long long)n);
+    KM_TRY(km_cuda_reserve(table, &s->permuted, (n + KM_PAD_ROWS) * row, "the permuted columns", err));
+    KM_TRY(km_cuda_clear(table, s->permuted.address + (km_cu_ptr)(n * row), 0, KM_PAD_ROWS * row, err));
+    return km_cuda_reserve(table, &s->order, n * (int64_t)sizeof(uint32_t), "the order of a column", err);
+}
+
+// Fills the permuted table from the points, some columns at a time.
+static km_status permute_columns(km_cuda_subsets *s, uint64_t seed, int64_t turn, km_error *err) {
+    km_cuda_engine *table = s->table;
+    int64_t n = table->base.n, d = table->base.d, at_once = km_min(d, table->threads);
+    long long count = n;
+    uint32_t *orders = malloc((size_t)(n * at_once) * sizeof *orders);
+    if (!orders) return km_fail_memory(err, "the orders of columns", n * at_once * 4);
+    km_status status = KM_OK;
+    for (int64_t first = 0; first < d && status == KM_OK; first += at_once) {
+        int64_t columns = km_min(at_once, d - first);
+#pragma omp parallel for schedule(static, 1) num_threads((int)columns)
+        for (int64_t c = 0; c < columns; c++) order_make(orders + c * n, n, seed, turn, first + c);
+        for (int64_t c = 0; c < columns && status == KM_OK; c++) {
+            int column = (int)(first + c);
+            void *arguments[] = {&table->points.address, &s->order.address, &count, &column,
+                                 &s->permuted.address};
+            status = km_cuda_put(table, s->order.address, orders + c * n, n * (int64_t)sizeof *orders, err);
+            if (status == KM_OK)
+                status = km_cuda_launch(table, s->kernels->subsets_permute, km_divide_up(n, KM_THREADS), 1,
+                                        arguments, err);
+        }
+    }
+    if (status == KM_OK) status = km_cuda_wait(table, err);
+    free(orders);
+    return status;
+}
+
+static void exchange_tables(km_cuda_subsets *s) {
+    km_cuda_memory points = s->table->points;
+    s->table->points = s->permuted;
+    s->permuted = points;
+    s->is_permuted = !s->is_permuted;
+}
+
+km_status km_cuda_subsets_permute(km_cuda_subsets *s, uint64_t seed, int64_t turn, int undo, km_error *err) {
+    km_status status = km_cuda_enter(s->table->device, err);
+    if (s->is_permuted) exchange_tables(s);
+    if (status == KM_OK && !undo) status = permuted_reserve(s, err);
+    if (status == KM_OK && !undo) status = permute_columns(s, seed, turn, err);
+    if (status == KM_OK && !undo) exchange_tables(s);
+    if (status == KM_OK) status = take_sample(s, err);
+    km_cuda_leave(s->table->device);
+    return status;
+}
+
 // Making and unmaking ------------------------------------------------------------------------------------------
 
 static km_status make(km_cuda_subsets *s, const km_subsets_job *job, const int32_t *sizes,
@@ -366,10 +434,11 @@ void km_cuda_subsets_destroy(km_cuda_subsets **subsets) {
     if (!s) return;
     for (int64_t i = 0; i < s->views_count; i++) view_clear(&s->views[i]);
     km_cuda_memory *const memories[] = {
-        &s->spans,         &s->starts,        &s->columns, &s->numbers,         &s->weights,
-        &s->given_up,      &s->states,        &s->limits,  &s->active,          &s->picks,
-        &s->partial,       &s->totals,        &s->ordered, &s->ordered_weights, &s->ordered_values,
-        &s->ordered_spans, &s->ordered_starts};
+        &s->spans,          &s->starts,          &s->columns,        &s->numbers,
+        &s->weights,        &s->given_up,        &s->states,         &s->limits,
+        &s->active,         &s->picks,           &s->partial,        &s->totals,
+        &s->ordered,        &s->ordered_weights, &s->ordered_values, &s->ordered_spans,
+        &s->ordered_starts, &s->permuted,        &s->order};
     if (km_cuda_enter(s->table->device, NULL) == KM_OK) {
         s->table->driver->cuStreamSynchronize(s->table->stream);
         for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
@@ -395,7 +464,7 @@ int64_t km_cuda_subsets_bytes(const km_subsets_job *job, int64_t size) {
             real = km_type_bytes(job->table->plan->spec.type);
     int64_t k_max = 0, sums;
     for (int64_t q = 0; q < job->clusters_count; q++) k_max = km_max(k_max, job->clusters[q]);
-    sums = km_max(job->restarts * k_max * (size + 1) * real, k_max * KM_SUBSET_SUMS_MAX * 8);
+    sums = km_max(job->restarts * k_max * (size + 1) * real, (k_max * (size + 3 + KM_SUBSET_VALUES) + 1) * 8);
     return spans * sums + job->restarts * k_max * (size + 1) * (real + 16);
 }
 

@@ -98,21 +98,23 @@ static km_status check_rank(const explore *x) {
         return km_fail(x->err, KM_ERROR_USAGE, "rank %d does not exist", (int)p->rank);
     int needs = p->rank == KM_RANK_AUTO ? KM_RANK_ANY : (int)km_rank_needs_of(p->rank);
     if (needs != KM_RANK_ANY && !p->outcome)
-        return km_fail(x->err, KM_ERROR_USAGE, "ranking by %s needs an outcome", km_rank_title(p->rank));
+        return km_fail(x->err, KM_ERROR_USAGE,
+                       "ranking by %s needs an outcome: name its column (--outcome COLUMN)",
+                       km_rank_title(p->rank));
     if ((needs == KM_RANK_CLASSES && !p->outcome->classes) ||
         (needs == KM_RANK_NUMBERS && p->outcome->classes))
-        return km_fail(x->err, KM_ERROR_USAGE, "ranking by %s needs an outcome of %s, and %s is one of %s",
+        return km_fail(x->err, KM_ERROR_USAGE,
+                       "ranking by %s needs an outcome of %s, and %s is one of %s: rank by %s",
                        km_rank_title(p->rank), needs == KM_RANK_CLASSES ? "classes" : "numbers",
-                       p->outcome->name, needs == KM_RANK_CLASSES ? "numbers" : "classes");
+                       p->outcome->name, needs == KM_RANK_CLASSES ? "numbers" : "classes",
+                       needs == KM_RANK_CLASSES ? "r2, or read it as classes (--outcome-kind class)"
+                                                : "balanced_accuracy, accuracy or mutual_information");
     return KM_OK;
 }
 
 static km_status check_permuted(const explore *x) {
     const km_explore_params *p = x->params;
     if (p->rank != KM_RANK_permuted) return KM_OK;
-    if (x->ordinal != KM_HOST)
-        return km_fail(x->err, KM_ERROR_PLAN,
-                       "ranking by permuted columns runs on the CPU alone; leave the target out, or say cpu");
     if (p->permutations < 1 || p->permutations > 1000)
         return km_fail(x->err, KM_ERROR_USAGE, "permutations is %lld; it must be 1..1000",
                        (long long)p->permutations);
@@ -137,7 +139,9 @@ static km_status check_params(const explore *x) {
         return km_fail(x->err, KM_ERROR_USAGE, "holdout is %g; it must be 0 or more, and below 1",
                        p->holdout);
     if (p->holdout > 0 && !p->outcome)
-        return km_fail(x->err, KM_ERROR_USAGE, "rows are held out for an outcome, and there is none");
+        return km_fail(x->err, KM_ERROR_USAGE,
+                       "rows are held out for an outcome, and there is none: name its column "
+                       "(--outcome COLUMN)");
     if (p->init != KM_INIT_PLUSPLUS && p->init != KM_INIT_RANDOM)
         return km_fail(x->err, KM_ERROR_USAGE,
                        "first centroids are those of k-means++ or random points here");
@@ -247,7 +251,7 @@ static km_status mark(uint8_t *marks, const explore *x, const char *list, const 
 static void name_of(char text[80], const explore *x, int64_t column) {
     const char *name = km_data_feature_name(x->data, column);
     if (name)
-        snprintf(text, 80, "%lld (%.50s)", (long long)column + 1, name);
+        snprintf(text, 80, "%.75s", name);
     else
         snprintf(text, 80, "%lld", (long long)column + 1);
 }
@@ -308,9 +312,10 @@ static km_status choose_sizes(explore *x) {
                        "subsets of %lld..%lld columns: the first number must not be larger",
                        (long long)choice->size_min, (long long)choice->size_max);
     if (choice->size_max > all)
-        return km_fail(x->err, KM_ERROR_USAGE,
-                       "subsets of %lld columns cannot be: there are %lld to choose from",
-                       (long long)choice->size_max, (long long)all);
+        return km_fail(
+            x->err, KM_ERROR_USAGE,
+            "subsets of %lld columns cannot be: there are %lld to choose from; choose so many at most",
+            (long long)choice->size_max, (long long)all);
     if (choice->size_min < least)
         return km_fail(x->err, KM_ERROR_USAGE,
                        "subsets of %lld column%s cannot be: %lld are included in each",
@@ -418,6 +423,12 @@ static km_status results_alloc(explore *x) {
     return km_explore_keep_names(out, x->data, x->err);
 }
 
+// As a fit's criterion, of the means of the labels.
+static double calinski_harabasz(double total, double within, int64_t k, double weight) {
+    if (!(within > 0)) return 1;
+    return fmax(total - within, 0) / (double)(k - 1) / (within / (weight - (double)k));
+}
+
 // Figures of one fit.
 static void figures_of(double *figures, const explore *x, const km_subset *subset, const km_subset_fit *fit,
                        const double *permuted) {
@@ -437,10 +448,9 @@ static void figures_of(double *figures, const explore *x, const km_subset *subse
     if (x->params->n_init > 1)
         figures[KM_RANK_agreed] = (double)fit->restarts_agreed / (double)x->params->n_init;
     if (k > 1) figures[KM_RANK_simplified_silhouette] = margin / weight;
-    if (k > 1 && within > 0 && weight > (double)k)
-        figures[KM_RANK_calinski_harabasz] =
-            (total - within) / (double)(k - 1) / (within / (weight - (double)k));
-    if (permuted && *permuted > 0)
+    if (k > 1 && weight > (double)k)
+        figures[KM_RANK_calinski_harabasz] = calinski_harabasz(total, within - fit->off_means, k, weight);
+    if (permuted && *permuted > 0 && figures[KM_RANK_calinski_harabasz] > 0)
         figures[KM_RANK_permuted] = log(figures[KM_RANK_calinski_harabasz] / *permuted);
     if (fit->tallies)
         km_outcome_figures(figures, fit->tallies, x->params->outcome, fit->k, x->params->holdout > 0);
@@ -673,6 +683,12 @@ static km_status run_all(explore *x) {
     return first;
 }
 
+static km_status permute(explore *x, int undo, km_error *err) {
+    if (x->cuda) return km_cuda_subsets_permute(x->cuda, x->params->seed, x->turn, undo, err);
+    km_cpu_subsets_permute(x->engine, x->params->seed, x->turn, undo);
+    return KM_OK;
+}
+
 // The same subsets of tables whose columns are permuted, one after another, before those of the table itself.
 static km_status run_permuted(explore *x) {
     km_status status = KM_OK;
@@ -684,9 +700,10 @@ static km_status run_permuted(explore *x) {
     x->turns = x->params->permutations;
     x->job.tally = NULL;
     for (x->turn = 0; x->turn < x->turns && status == KM_OK; x->turn++) {
-        km_cpu_subsets_permute(x->engine, x->params->seed, x->turn, 0);
-        status = run_all(x);
-        km_cpu_subsets_permute(x->engine, x->params->seed, x->turn, 1);
+        status = permute(x, 0, x->err);
+        if (status == KM_OK) status = run_all(x);
+        km_status undone = permute(x, 1, status == KM_OK ? x->err : NULL);
+        if (status == KM_OK) status = undone;
         x->done = 0;
     }
     x->job.tally = tally;
@@ -808,7 +825,7 @@ static km_status prepare_outcome(explore *x) {
     for (int64_t c = 0; c < km_data_features(x->data); c++) {
         const char *name = km_data_feature_name(x->data, c);
         if (!name || strcmp(name, p->outcome->name) != 0) continue;
-        return km_fail(x->err, KM_ERROR_DATA,
+        return km_fail(x->err, KM_ERROR_USAGE,
                        "the outcome %s is also a column that is clustered; leave it out of the "
                        "columns, or exclude it",
                        name);
@@ -871,7 +888,8 @@ static km_status walk(explore *x) {
 
 // Whether a GPU pays: its start and kernels take as long as the CPU takes for so many distances.
 static int pays_on_gpu(const km_data *data, const km_explore_params *p) {
-    const double distances_enough = 2e10, passes = 10;
+    const double distances_enough = 2e10;
+    double passes = 10 * (p->rank == KM_RANK_permuted ? 1 + (double)p->permutations : 1);
     int64_t d = km_data_features(data), size = p->size_max ? p->size_max : SIZE_DEFAULT;
     km_choice all = {.others_count = d, .size_min = p->size_min ? p->size_min : size, .size_max = size};
     double clusters = 0, subsets = p->subsets ? (double)p->subsets : km_choice_count(&all);
@@ -906,7 +924,7 @@ km_status km_explore(km_explore_result **out, const km_data *data, const km_expl
     km_explore_params_init(&defaults);
     if (!params) params = &defaults;
     if (params->device != KM_DEVICE_AUTO) return explore_on(out, data, params, params->device, NULL, err);
-    if (params->rank == KM_RANK_permuted || !pays_on_gpu(data, params) || km_device_count() == 0)
+    if (!pays_on_gpu(data, params) || km_device_count() == 0)
         return explore_on(out, data, params, KM_HOST, NULL, err);
     km_status status = explore_on(out, data, params, 0, NULL, &first);
     if (status == KM_ERROR_DEVICE || status == KM_ERROR_COMPILE || status == KM_ERROR_PLAN ||

@@ -4,6 +4,9 @@
 // subset there.
 #ifndef KM_RUNTIME_EXPLORE_SUBSETS_H
 #define KM_RUNTIME_EXPLORE_SUBSETS_H
+#include "../../base/size.h"
+#include "../../templates/both.h"
+#include "../../templates/draws.h"
 #include "../backend.h"
 
 // Restarts whose inertia is this close (relative) to the best count as the same: they stop when they move little, so
@@ -42,6 +45,9 @@ typedef struct km_subset_fit {
     // one point: what has the sums alone puts them to the largest cluster. `distance` is not read.
     double *weights, *sse, *distance, *margin;
     int64_t *counts; // k
+    // Sum of w |c - m|^2, m the mean of the points with the label of c: the squares about these means are as much less.
+    // 0 from km_cpu_subsets_finish and km_cuda_subsets_finish, which have no sums of points.
+    double off_means;
     double *tallies; // cells x sums x k, or NULL
     uint8_t *codes;  // n labels, or NULL
 } km_subset_fit;
@@ -69,6 +75,14 @@ km_status km_subsets_ask_stopped(const km_subsets_job *job, km_error *err);
 
 // Sums of the squares of a loaded table's columns (d), for km_subsets_job.
 void km_cpu_subsets_squares(double *squares, const km_engine *table);
+
+// Columns are permuted each by itself, as Fisher and Yates do: value i is exchanged with this one of the values 0 .. i,
+// from the last i to the first.
+#define KM_DRAW_PERMUTATION 0x5065726d75746564ull
+static inline int64_t km_subsets_exchanged(uint64_t seed, int64_t turn, int64_t column, int64_t i) {
+    double u = km_draw(seed ^ KM_DRAW_PERMUTATION, (uint64_t)turn, (uint64_t)column, (uint64_t)i);
+    return km_min((int64_t)(u * (double)(i + 1)), i);
+}
 
 // Permutes each column of a loaded table by itself, by (seed, turn); `undo`: back to what it was. `squares` stay.
 void km_cpu_subsets_permute(km_engine *table, uint64_t seed, int64_t turn, int undo);

@@ -257,8 +257,10 @@ km_status km_explore_to_table(char **out, const km_explore_result *result, int64
     const char *bold = looks & KM_TABLE_COLOUR ? "\033[1m" : "",
                *plain = looks & KM_TABLE_COLOUR ? "\033[0m" : "";
     int64_t count = result->count, worst = count > 2 * rows ? count - rows : rows;
-    km_text_printf(&text, "%s%lld of %.0f subsets of %lld columns, by %s%s\n", bold, (long long)count,
-                   result->possible, (long long)result->d, km_rank_title(result->rank), plain);
+    // Where subsets may be drawn again there may be more than there are.
+    km_text_printf(&text, "%s%lld %s %.0f subsets of %lld columns, by %s%s\n", bold, (long long)count,
+                   (double)count > result->possible ? "draws of" : "of", result->possible,
+                   (long long)result->d, km_rank_title(result->rank), plain);
     outcome_line(&text, result);
     km_text_puts(&text, "\n");
     head(&text, result);

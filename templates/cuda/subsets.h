@@ -15,18 +15,9 @@ typedef struct km_span {
     int reserved;
 } km_span;
 
-// Sums of the last pass, of each cluster. Where points have no weights each weighs 1; the last two where there are
-// values.
-enum {
-    KM_SUBSET_SSE,
-    KM_SUBSET_MARGIN,
-    KM_SUBSET_WEIGHT,
-    KM_SUBSET_COUNT,
-    KM_SUBSET_SUMS,
-    KM_SUBSET_VALUE = KM_SUBSET_SUMS, // w y
-    KM_SUBSET_VALUE2,                 // w y^2
-    KM_SUBSET_SUMS_MAX
-};
+// Numbers of the last pass. Of each cluster: C sums of w (x - c); the weight; the margins; where points have weights
+// how many points there are; where there are values the sums of w y and w y^2. Behind all clusters the squares.
+enum { KM_SUBSET_VALUES = 2 };
 
 // Tables of runs lie by number: number i of run r is at [i * stride + r], so that the lanes of a warp, which have a run
 // each, read what is adjacent. Of cluster j of a subset of C columns: C coordinates, then -|c|^2 / 2, from number

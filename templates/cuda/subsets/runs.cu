@@ -95,6 +95,14 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     if (i < count) out[at] = points[i * D + columns[at % c * stride]];
 }
 
+// One column in another order.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_subsets_permute(const km_real *points, const unsigned *order, long long count, int column,
+                       km_real *out) {
+    const long long i = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (i < count) out[i * D + column] = points[order[i] * (long long)D + column];
+}
+
 // Rows in another order; zeros where order is -1.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_subsets_rows(const km_real *points, const long long *order, long long count, km_real *out) {

@@ -36,8 +36,9 @@ extern "C" __global__ void __launch_bounds__($s_finish_block, 1)
 static_assert($s_pass_bytes >=
                       2 * sizeof(subset_tile) + 2 * $s_k * subset_rows<$s_c + 1, $s_pass_block>::ROW_BYTES &&
                   $s_finish_bytes >=
-                      2 * sizeof(subset_tile) + $s_k * sizeof(subset_sums<$s_finish_block>) +
-                          ($s_finish_held ? 0 : $s_k) * subset_rows<$s_c, $s_finish_block>::ROW_BYTES,
+                      2 * sizeof(subset_tile) +
+                          $s_k * (subset_rows<subset_numbers<$s_c>::COUNT, $s_finish_block>::ROW_BYTES +
+                                  subset_rows<$s_c + 1, $s_finish_block>::ROW_BYTES),
               "as the generator counts");
 
 //@ end

@@ -4,9 +4,10 @@
 // ... 44 definitions
 
 // The last pass: a lane has the best run of a subset and K. Labels are those of the squared distances in double, as
-// everywhere; squares are added as doubles.
-__device__ __forceinline__ double subset_root(double value) {
-    return sqrt(value);
-}
+// everywhere. Scores x . c - |c|^2 / 2 find them, and the second-nearest centroid: the number of a centroid is in the
+// lowest bits of its score, so that a maximum is both. Where the two best are not farther apart than what rounding and
+// these bits may change, the point is ambiguous and resolved in double. Squared distances, margins and sums are of
+// x - c, the sums about the centroid of the label: they also say where the mean of the label is.
+typedef long long subset_bits;
 
-// ... 20 definitions
+// ... 27 definitions
