@@ -3,6 +3,7 @@
 """kmgen explore beside what people would write: fits of one subset of the columns after another.
 
     bench/explore.py [--build build] [--venv DIR] [--points 500000] [--looped 20] [--slow 5] [--threads 2] [--json FILE]
+    bench/explore.py --cuda [--build build] [--points 5000000] [--json FILE]     on a GPU, without peers
     bench/explore.py --make TABLE.npy|TABLE.csv [--points N]     only writes the table; the class is its last column
 
 The table is drawn from a seed: two classes, 8 low-level columns (b1 .. b8) and 10 that are functions of them (m1 ..
@@ -14,12 +15,15 @@ All subsets of three columns, K = 8, five iterations, one start. The peers loop 
 (scikit-learn over --slow), and their time is scaled to all; both wall time and the processor's own stand in the
 table, as other programs on the machine disturb the latter less. scikit-learn's random forest, on all columns and on
 the best code, stands beside the ranking. bench/tables.py makes the tables of docs/explore.md from --json
-bench/results/explore.json.
+bench/results/explore.json, and with --cuda bench/results/explore_cuda.json.
+
+With --cuda each job runs twice, as kernels are compiled in the first; times are those of the second, as -v tells them.
 """
 import argparse
 import itertools
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -177,17 +181,65 @@ def report(args, rows, result, trees):
                 forest=trees, table_bytes=result["table_bytes"], subset_bytes=result["subset_bytes"])
 
 
+# On a GPU -------------------------------------------------------------------------------------------------------------
+
+CUDA_STARTS = ["--init", "random", "--n-init", "1", "--max-iter", str(ITERATIONS), "--tol", "0"]
+CUDA_DRAWN = ["--subsets", "10000", "--with-replacement", *CUDA_STARTS]
+CUDA_JOBS = [("10,000 drawn subsets", CUDA_DRAWN),
+             ("10,000 drawn subsets, classes", [*CUDA_DRAWN, "--outcome", "19", "--holdout", "0.3"]),
+             ("all 816, 10 restarts to convergence", ["--n-init", "10"]),
+             ("all 816, ranked against 3 permuted tables", ["--rank", "permuted", *CUDA_STARTS])]
+LOGGED = re.compile(r"explore: (\d+) runs of \d+ columns, K = (\d+): (\d+) passes in ([\d.]+) ms, (\S+) distances; "
+                    r"the last one in ([\d.]+) ms")
+
+
+def cuda_job(args, path, title, options):
+    words = [f"{args.build}/cli/kmgen", "explore", path, "--columns", "1..18", "--choose", str(SIZE), "-k", str(K),
+             "--combine", "0", "-t", "cuda", "-v", *options]
+    for _ in range(2):
+        begin = time.perf_counter()
+        done = subprocess.run(words, capture_output=True, text=True)
+        wall = 1e3 * (time.perf_counter() - begin)
+        if done.returncode:
+            sys.exit(done.stderr)
+    blocks = [[float(word) for word in found.groups()] for found in LOGGED.finditer(done.stderr)]
+    runs, distances, passes_ms, last_ms = (sum(block[i] for block in blocks) for i in (0, 4, 3, 5))
+    # What a pass over one start of each subset takes, were all of them in work.
+    restarts = int(options[options.index("--n-init") + 1])
+    plain_ms = passes_ms * args.points * runs * K / distances / restarts
+    return dict(title=title, runs=int(runs), distances=distances, passes_ms=passes_ms, last_ms=last_ms,
+                last_passes=last_ms / plain_ms, wall_ms=wall)
+
+
+def cuda(args):
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/table.npy"
+        make(path, args.points)
+        rows = [cuda_job(args, path, *job) for job in CUDA_JOBS]
+    name = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True)
+    found = dict(date=time.strftime("%Y-%m-%d"), commit=commit(), points=args.points,
+                 device=name.stdout.split("\n")[0], rows=rows)
+    print(tables.explore_cuda({"explore_cuda": found}))
+    if args.json:
+        write_json(args.json, found)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("--venv", default="")
-    parser.add_argument("--points", type=int, default=500_000)
+    parser.add_argument("--points", type=int, default=0)
     parser.add_argument("--looped", type=int, default=20)
     parser.add_argument("--slow", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--make", default="")
+    parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--json", default="")
     args = parser.parse_args()
+    args.points = args.points or (5_000_000 if args.cuda else 500_000)
+    if args.cuda:
+        cuda(args)
+        return
     if args.make:
         make(args.make, args.points)
         return

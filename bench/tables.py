@@ -8,7 +8,7 @@ write.
 
 bench/results/gpu.json is the last full run of bench/gpu.py, cpu.json that of bench/cpu_peers.py, cpu2.json that of a
 machine with two cores, where there is one; sparse.json and sparse_crossing.json are those of bench/sparse.py,
-explore.json that of bench/explore.py. In the docs a table stands between the lines
+explore.json and explore_cuda.json are those of bench/explore.py. In the docs a table stands between the lines
 `<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where NAME is a function below. Needs nothing but Python 3.9.
 """
 import json
@@ -265,6 +265,15 @@ def explore_times(reports):
     return table(["", "first centroids", "subsets", "wall, s", "times", "CPU, s", "times"], rows)
 
 
+def explore_cuda(reports):
+    r = reports["explore_cuda"]
+    rows = [[row["title"], f"{row['runs']:,}", f"{row['distances']:.3g}", ms_text(row["passes_ms"]),
+             ms_text(row["last_ms"]), f"{row['last_passes']:.1f}", f"{row['wall_ms'] / 1e3:.1f}"] for row in r["rows"]]
+    words = f"{r['date']}, commit {r['commit']}, {r['device']}: {r['points']:,} x 18 float32, subsets of three, K = 8."
+    head = ["job", "runs", "distances", "passes, ms", "last pass, ms", "in plain passes", "whole process, s"]
+    return f"{words}\n\n{table(head, rows)}"
+
+
 def explore_ranking(reports):
     r = reports["explore"]
     rows = [[", ".join(s["columns"]), f"{s['accuracy']:.4f}", f"{s['balanced_accuracy']:.4f}",
@@ -347,7 +356,7 @@ def fast(reports):
 
 TABLES = [gpu_machine, gpu_passes, gpu_designs, gpu_peers, gpu_off, gpu_jobs, gpu_end, cpu_machine, cpu_lists,
           cpu_singles, cpu2_machine, cpu2_lists, cpu2_singles, sparse_machine, sparse_fits, sparse_crossing_machine,
-          sparse_crossing, explore_machine, explore_times, explore_ranking, fast]
+          sparse_crossing, explore_machine, explore_times, explore_cuda, explore_ranking, fast]
 
 
 def text(name, reports):
