@@ -19,20 +19,20 @@ typedef struct column {
     int width;
 } column;
 
-typedef struct grid {
+typedef struct sheet {
     int64_t rows, columns_count;
     column columns[COLUMNS_MAX];
     int64_t bar;    // the column of bars; 0: none
     double *shares; // rows: how long each bar is; NaN: none
     int failed;
-} grid;
+} sheet;
 
 typedef struct style {
     const char *best, *plain; // ANSI, or ""
     int utf8;
 } style;
 
-// Grid ------------------------------------------------------------------------------------------------------
+// Sheet ------------------------------------------------------------------------------------------------------
 
 // Breaks a long heading at its last space or after its last hyphen.
 static void set_heading(column *c, const char *title) {
@@ -47,7 +47,7 @@ static void set_heading(column *c, const char *title) {
 }
 
 // A new column; where there is no memory, one whose text is dropped.
-static column *grid_add(grid *g, const char *title) {
+static column *sheet_add(sheet *g, const char *title) {
     column *c = &g->columns[g->columns_count];
     *c = (column){.cells = calloc((size_t)g->rows, sizeof *c->cells)};
     if (!c->cells) {
@@ -59,7 +59,7 @@ static column *grid_add(grid *g, const char *title) {
     return c;
 }
 
-static void grid_free(grid *g) {
+static void sheet_free(sheet *g) {
     for (int64_t i = 0; i < g->columns_count; i++) free(g->columns[i].cells);
     free(g->shares);
 }
@@ -75,7 +75,7 @@ static void widen(column *c, const char *cell) {
     if (width > c->width) c->width = width;
 }
 
-static void measure(grid *g) {
+static void measure(sheet *g) {
     for (int64_t i = 0; i < g->columns_count; i++) {
         column *c = &g->columns[i];
         for (int line = 0; line < 2; line++) widen(c, c->heading[line]);
@@ -95,7 +95,7 @@ static void fill_bar(char *cell, double share, int width, int utf8) {
 }
 
 // Bars get what the other columns leave of a terminal's width; too short ones are left out.
-static void fit_bars(grid *g, const style *look) {
+static void fit_bars(sheet *g, const style *look) {
     int width = WIDTH_MAX - 1;
     if (!g->bar) return;
     for (int64_t i = 0; i < g->columns_count; i++) width -= 2 + g->columns[i].width;
@@ -110,7 +110,7 @@ static void fit_bars(grid *g, const style *look) {
 }
 
 // The first column, and those from `from` up to `to`.
-static void print_part(km_text *text, const grid *g, int64_t from, int64_t to, int64_t best,
+static void print_part(km_text *text, const sheet *g, int64_t from, int64_t to, int64_t best,
                        const style *look) {
     for (int line = 0; line < 2; line++) {
         km_text_puts(text, " ");
@@ -130,7 +130,7 @@ static void print_part(km_text *text, const grid *g, int64_t from, int64_t to, i
 }
 
 // Columns that a terminal has no place for go on below.
-static void grid_print(km_text *text, grid *g, int64_t best, const style *look) {
+static void sheet_print(km_text *text, sheet *g, int64_t best, const style *look) {
     measure(g);
     fit_bars(g, look);
     int64_t from = 1, to = 1;
@@ -173,26 +173,26 @@ static void fill_reals(column *c, const double *values, int64_t count) {
     }
 }
 
-static void add_reals(grid *g, const char *title, const double *values) {
-    column *c = grid_add(g, title);
+static void add_reals(sheet *g, const char *title, const double *values) {
+    column *c = sheet_add(g, title);
     if (c) fill_reals(c, values, g->rows);
 }
 
-static void add_k(grid *g, const km_result *result) {
-    column *c = grid_add(g, "K");
+static void add_k(sheet *g, const km_result *result) {
+    column *c = sheet_add(g, "K");
     for (int64_t m = 0; c && m < g->rows; m++) snprintf(c->cells[m], CELL, "%d", result->models[m].k);
 }
 
 // Only where some K has clusters without points.
-static void add_effective_k(grid *g, const km_result *result) {
+static void add_effective_k(sheet *g, const km_result *result) {
     int64_t short_of = 0;
     for (int64_t m = 0; m < g->rows; m++) short_of += result->models[m].effective_k < result->models[m].k;
-    column *c = short_of ? grid_add(g, "with points") : NULL;
+    column *c = short_of ? sheet_add(g, "with points") : NULL;
     for (int64_t m = 0; c && m < g->rows; m++)
         snprintf(c->cells[m], CELL, "%d", result->models[m].effective_k);
 }
 
-static void add_inertia(grid *g, const km_result *result, double *scratch) {
+static void add_inertia(sheet *g, const km_result *result, double *scratch) {
     for (int64_t m = 0; m < g->rows; m++) scratch[m] = result->models[m].inertia;
     add_reals(g, "inertia", scratch);
 }
@@ -207,7 +207,7 @@ static int is_computed(const km_result *result, int criterion) {
     return (result->criteria >> criterion & 1) != 0;
 }
 
-static column *add_criterion(grid *g, const km_result *result, km_criterion criterion, double *scratch) {
+static column *add_criterion(sheet *g, const km_result *result, km_criterion criterion, double *scratch) {
     for (int64_t m = 0; m < g->rows; m++) scratch[m] = result->models[m].scores[criterion];
     add_reals(g, km_criterion_title(criterion), scratch);
     column *c = g->failed ? NULL : &g->columns[g->columns_count - 1];
@@ -217,7 +217,7 @@ static column *add_criterion(grid *g, const km_result *result, km_criterion crit
 }
 
 // How good each K is by what decides: the best has the longest bar. None for a rule, nor where all are the same.
-static void add_bars(grid *g, const km_result *result, km_criterion criterion) {
+static void add_bars(sheet *g, const km_result *result, km_criterion criterion) {
     double best = NAN, worst = NAN;
     int sign = km_criterion_best(criterion) == KM_BEST_MIN ? -1 : 1;
     for (int64_t m = 0; m < g->rows; m++) {
@@ -227,23 +227,23 @@ static void add_bars(grid *g, const km_result *result, km_criterion criterion) {
     if (km_criterion_best(criterion) == KM_BEST_RULE || !(best > worst) || !isfinite(best - worst)) return;
     g->shares = malloc((size_t)g->rows * sizeof *g->shares);
     if (!g->shares) g->failed = 1;
-    if (!g->shares || !grid_add(g, "")) return;
+    if (!g->shares || !sheet_add(g, "")) return;
     g->bar = g->columns_count - 1;
     for (int64_t m = 0; m < g->rows; m++)
         g->shares[m] = (sign * result->models[m].scores[criterion] - worst) / (best - worst);
 }
 
 // A column of scores; that of what decides has bars beside it.
-static void add_score(grid *g, const km_result *result, km_criterion criterion, double *scratch) {
+static void add_score(sheet *g, const km_result *result, km_criterion criterion, double *scratch) {
     add_criterion(g, result, criterion, scratch);
     if (criterion == result->selection.criterion) add_bars(g, result, criterion);
 }
 
 // "300+": the limit of iterations ended it.
-static void add_iterations(grid *g, const km_result *result) {
+static void add_iterations(sheet *g, const km_result *result) {
     int64_t stopped = 0;
     for (int64_t m = 0; m < g->rows; m++) stopped += !result->models[m].converged;
-    column *c = grid_add(g, "iterations");
+    column *c = sheet_add(g, "iterations");
     for (int64_t m = 0; c && m < g->rows; m++)
         snprintf(c->cells[m], CELL, "%lld%s", (long long)result->models[m].n_iter,
                  !result->models[m].converged ? "+"
@@ -251,18 +251,18 @@ static void add_iterations(grid *g, const km_result *result) {
                                               : "");
 }
 
-static void add_agreed(grid *g, const km_result *result) {
-    column *c = grid_add(g, "restarts agreed");
+static void add_agreed(sheet *g, const km_result *result) {
+    column *c = sheet_add(g, "restarts agreed");
     for (int64_t m = 0; c && m < g->rows; m++)
         snprintf(c->cells[m], CELL, "%lld/%lld", (long long)result->models[m].restarts_agreed,
                  (long long)result->models[m].restarts);
 }
 
 // By which part of the best restart's inertia refinement lowered it, where it found another model.
-static void add_refined(grid *g, const km_result *result) {
+static void add_refined(sheet *g, const km_result *result) {
     int64_t refined = 0;
     for (int64_t m = 0; m < g->rows; m++) refined += result->models[m].refined;
-    column *c = refined ? grid_add(g, "refined by") : NULL;
+    column *c = refined ? sheet_add(g, "refined by") : NULL;
     for (int64_t m = 0; c && m < g->rows; m++) {
         const km_model *model = &result->models[m];
         double before = model->restart_inertia ? model->restart_inertia[model->restart] : 0;
@@ -274,8 +274,8 @@ static void add_refined(grid *g, const km_result *result) {
     }
 }
 
-static void add_smallest(grid *g, const km_result *result) {
-    column *c = grid_add(g, "smallest cluster");
+static void add_smallest(sheet *g, const km_result *result) {
+    column *c = sheet_add(g, "smallest cluster");
     for (int64_t m = 0; c && m < g->rows; m++) {
         const km_model *model = &result->models[m];
         int64_t smallest = INT64_MAX;
@@ -306,7 +306,7 @@ static void print_head(km_text *text, const km_result *result) {
 }
 
 static void print_main(km_text *text, const km_result *result, double *scratch, const style *look) {
-    grid g = {.rows = result->models_count};
+    sheet g = {.rows = result->models_count};
     km_criterion decides = result->selection.criterion;
     add_k(&g, result);
     add_effective_k(&g, result);
@@ -325,12 +325,12 @@ static void print_main(km_text *text, const km_result *result, double *scratch, 
     if (g.failed)
         text->failed = 1;
     else
-        grid_print(text, &g, result->selection.best, look);
-    grid_free(&g);
+        sheet_print(text, &g, result->selection.best, look);
+    sheet_free(&g);
 }
 
 static void print_criteria(km_text *text, const km_result *result, double *scratch, const style *look) {
-    grid g = {.rows = result->models_count};
+    sheet g = {.rows = result->models_count};
     add_k(&g, result);
     for (int c = 0; c < KM_CRITERION_COUNT; c++)
         if (is_computed(result, c))
@@ -339,8 +339,8 @@ static void print_criteria(km_text *text, const km_result *result, double *scrat
     if (g.failed)
         text->failed = 1;
     else
-        grid_print(text, &g, result->selection.best, look);
-    grid_free(&g);
+        sheet_print(text, &g, result->selection.best, look);
+    sheet_free(&g);
 }
 
 static int64_t votes_count(const km_result *result, int64_t k) {
