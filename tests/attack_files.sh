@@ -127,7 +127,8 @@ shrink() { # WHAT DELAY FILE ARGUMENTS...
     wait "$cutter"
     case $status in
         0) ;; # before or after its time
-        1) expect "$what, cut after $delay s: no sentence" said 'became shorter|changed while it was read|cut short|is no multiple|is empty' ;;
+        1) expect "$what, cut after $delay s: no sentence" \
+            said 'became shorter|changed while it was read|cut short|is no multiple|is empty' ;;
         *) expect "$what, cut after $delay s: status $status" false ;;
     esac
     [ "$status" = 1 ] && cuts=$((cuts + 1))
