@@ -62,14 +62,19 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t moving =
         KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) + 2 * units * 8;
     moving += k_max * column;
-    int64_t finishing = aligned(rows * d * 8) + aligned(is_csr ? rows * column : rows * d * real) +
-                        aligned(runs * 4) + aligned(runs * 8) + aligned(sums) +
-                        km_cuda_finish_blocks(rows, blocks) * sums;
+    // Rows of centroids, and of means; in double, sums of a model by its labels.
+    int64_t finishing = aligned(2 * rows * d * 8) + aligned(2 * rows * (is_csr ? column : d * real)) +
+                        aligned(runs * 4) + 2 * aligned(runs * 8) + aligned(sums) +
+                        aligned(km_cuda_finish_blocks(rows, blocks) * sums);
+    int64_t table = k_max * d * KM_LABEL_PARTS(d) * 8;
+    if (plan->spec.type == KM_FLOAT64)
+        finishing += aligned(k_max * d * 8) + km_max(1, km_min(blocks, KM_LABEL_SUMS_BYTES / table)) * table;
     int64_t picked = plan->spec.n_init * k_max, fetched = k_max;
     if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
     km_cuda_steps steps = {
-        .scratch = km_max(n * CUDA_FAR_POINT_BYTES, runs * km_min(n, CHUNK_POINTS) * KM_FINISH_POINT_BYTES),
+        .scratch =
+            km_max(n * CUDA_FAR_POINT_BYTES, runs * km_min(n, CHUNK_POINTS) * (KM_FINISH_POINT_BYTES + 8)),
         .work = km_max(loading, km_max(seeding, km_max(moving, km_max(finishing, fetching))))};
     return steps;
 }
@@ -109,12 +114,10 @@ static int64_t pages(const km_plan *plan, int64_t bytes) {
     return bytes > HOST_PAGE / 2 ? km_round_up(bytes, HOST_PAGE) : bytes;
 }
 
-// The means of the labels, and labels by them and by the centroids (runtime/criteria/means.c).
-static int64_t means_bytes(const km_plan *plan, int64_t n) {
-    enum { ROWS_MAX = 1 << 14, NUMBERS_MAX = 1 << 20, LABEL_BYTES = 4 };
-    int64_t d = plan->spec.features, rows = km_max(1, km_min(ROWS_MAX, NUMBERS_MAX / d));
-    return pages(plan, 2 * n * LABEL_BYTES) + (rows + k_max_of(plan)) * (d + 5) * 8 +
-           plan->clusters_sum * (d + 3) * 8;
+// The means of the labels, and the sums of a model whose labels are taken again (runtime/criteria/means.c).
+static int64_t means_bytes(const km_plan *plan) {
+    int64_t d = plan->spec.features;
+    return plan->clusters_sum * (d + 3) * 8 + k_max_of(plan) * (d + 4) * 8;
 }
 
 static void of_cuda(km_memory *memory, const km_plan *plan) {
@@ -134,7 +137,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->total = memory->points + memory->spare +
                     km_max(memory->arriving, memory->slots + memory->pass + memory->steps);
     memory->host =
-        plan->label_sets * n * 4 + HOST_SPARE + km_max(km_refine_bytes(plan, n), means_bytes(plan, n));
+        plan->label_sets * n * 4 + HOST_SPARE + km_max(km_refine_bytes(plan, n), means_bytes(plan));
     if (is_csr) memory->host += csr_bytes(plan) + csr_loading_bytes(plan); // the host packs them
     memory->chains = km_max(1, km_min(plan->spec.n_init, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
 }
@@ -336,12 +339,14 @@ static int64_t chain_bytes(const km_plan *plan) {
 static int64_t finishing_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, rows = plan->clusters_sum + 1, runs = plan->spec.clusters_count + 1;
     int64_t threads = km_min(threads_of(plan), plan->points / CHUNK_POINTS + 1);
+    // In double, labels and sums of a model by them.
+    int64_t again = plan->spec.type == KM_FLOAT64 ? CHUNK_POINTS * 4 + (k_max_of(plan) + 1) * d * 8 + 64 : 0;
+    int64_t own = rows * KM_CPU_SUMS * 8 + 144 + runs * (int64_t)sizeof(km_cpu_finish_model) + again;
+    // Rows of centroids, and of means.
     if (km_plan_is_csr(plan))
-        return side_by_side(plan, rows, 8) + csr_scores(plan, rows) +
-               threads * (rows * KM_CPU_SUMS * 8 + 144 + runs * (int64_t)sizeof(km_cpu_finish_model));
-    return rows * km_round_up(d, 8) * 8 + runs * d * KM_CPU_FEW_CLUSTERS * 8 +
-           rows * (d + 1) * km_type_bytes(plan->spec.type) +
-           threads * (rows * KM_CPU_SUMS * 8 + 144 + runs * (int64_t)sizeof(km_cpu_finish_model));
+        return side_by_side(plan, 2 * rows, 8) + csr_scores(plan, 2 * rows) + threads * own;
+    return 2 * rows * km_round_up(d, 8) * 8 + 2 * runs * d * KM_CPU_FEW_CLUSTERS * 8 +
+           rows * (d + 1) * km_type_bytes(plan->spec.type) + threads * own;
 }
 
 static int64_t relocating_bytes(const km_plan *plan) {
@@ -406,7 +411,7 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
     memory->pass = kept_bytes(plan);
     int64_t sorting = plan->algorithm == KM_ALGORITHM_TILES ? km_cpu_sorting_bytes(plan, n) : 0;
     int64_t last = km_max(finishing_bytes(plan), deciding_bytes(plan));
-    int64_t finishing = pages(plan, plan->label_sets * n * 4) + last + means_bytes(plan, n);
+    int64_t finishing = pages(plan, plan->label_sets * n * 4) + last + means_bytes(plan);
     memory->steps = km_max(sorting, km_max(finishing, refining_bytes(plan)));
     // Picks, the first centroids, costs, and the centroids of the best as they are kept, finished and returned.
     int64_t first = restarts * k_max_of(plan) * d * 8;

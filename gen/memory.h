@@ -42,6 +42,7 @@ typedef struct km_cuda_steps {
     int64_t scratch, work;
 } km_cuda_steps;
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n);
+#define KM_LABEL_SUMS_BYTES ((int64_t)64 << 20) // of the parts of sums by labels, at most, or one part
 // Fixed blocks whose sums the finishing pass keeps at a time.
 int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t chunks_count);
 

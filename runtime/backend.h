@@ -99,7 +99,7 @@ typedef struct km_stop {
 // from differences in double. What only criteria use, distance and margin, may be computed from d1 and d2 in the
 // plan's type: off by at most (d + 8) 2^-24 of the distance, or of the weight, where that is float. Sums run over
 // fixed chunks of 65,536 points, chunks in index order; inside a chunk each backend has an order of its own, which
-// threads do not change.
+// threads do not change. Pieces may be smaller than a chunk where each backend adds them in index order.
 // Points that lie as CSR: dot = fma(x, c, dot) over the row's nonzeros in index order, score = dot - |c|^2 / 2 with
 // |c|^2 = fma(c, c, ...) over features in index order; the label is that of the largest score, the lowest index among
 // equals, and the squared distance max(0, |x|^2 - 2 score), |x|^2 = fma(x, x, ...) over the nonzeros.
@@ -109,9 +109,11 @@ typedef struct km_finish_model {
     int64_t *counts;         // points
     double *weights;         // sum w
     double *sse;             // sum w d1^2
-    double *distance;        // sum w d1
+    double *distance;        // sum w d1; where there are `means`, of the distances to the label's row of them
     double *margin;          // sum w (d2 - d1) / d2, 0 where d2 = 0; 0 for k = 1
     int32_t *labels;         // n, or NULL
+    const double *means;     // in: k x d, or NULL
+    double *sums;            // k x d, or NULL: sum w x of the points of each label, in double
 } km_finish_model;
 
 // One model whose silhouette is wanted: in: all but `sum`. Labels are km_finish_model's of `centroids`. The mean

@@ -1116,6 +1116,8 @@ static void model_free(km_finish_model *model) {
     free(model->counts);
     free(model->weights);
     free(model->labels);
+    free((void *)model->means);
+    free(model->sums);
 }
 
 // Off by at most `slack` of `scale`.
@@ -1131,8 +1133,37 @@ static double soft_slack(const rig *r) {
     return r->engine->plan->spec.type == KM_FLOAT32 ? (double)(r->engine->d + 8) * 0x1p-24 : 1e-12;
 }
 
+// Distances to the means, by labels.
+static void expect_means(ref_finished *expected, const ref_data *points, const double *means) {
+    memset(expected->distance, 0, (size_t)expected->k * sizeof *expected->distance);
+    for (int64_t i = 0; i < points->n; i++) {
+        double square = 0;
+        for (int64_t f = 0; f < points->d; f++) {
+            double t = points->x[i * points->d + f] - means[expected->labels[i] * points->d + f];
+            square += t * t;
+        }
+        expected->distance[expected->labels[i]] += ref_weight(points, i) * sqrt(square);
+    }
+}
+
+// Sums of points, by labels.
+static void check_label_sums(const ref_data *points, const int32_t *labels, const double *found, int64_t k) {
+    int64_t values = k * points->d;
+    double *sums = calloc((size_t)(2 * values), sizeof *sums), *scale = sums + values;
+    for (int64_t i = 0; i < points->n; i++)
+        for (int64_t f = 0; f < points->d; f++) {
+            double value = ref_weight(points, i) * points->x[i * points->d + f];
+            sums[labels[i] * points->d + f] += value;
+            scale[labels[i] * points->d + f] += fabs(value);
+        }
+    check_sums(found, sums, scale, 1e-12, values, "sum");
+    free(sums);
+}
+
 static void check_finished(const rig *r, const km_finish_model *model) {
     ref_finished expected = ref_finish(&r->loaded, model->centroids, model->k);
+    if (model->means) expect_means(&expected, &r->loaded, model->means);
+    if (model->sums) check_label_sums(&r->loaded, expected.labels, model->sums, model->k);
     for (int64_t j = 0; j < model->k; j++) ck_assert_int_eq(model->counts[j], expected.counts[j]);
     for (int64_t i = 0; i < r->loaded.n && model->labels; i++)
         ck_assert_int_eq(model->labels[i], expected.labels[i]);
@@ -1159,7 +1190,16 @@ static int finish_count(int64_t n) {
     return is_brief() && n > 5000 ? FINISH_COUNT - 1 : FINISH_COUNT;
 }
 
-// Finishes a few models in one read: one without labels, one with two equal centroids.
+// Other rows in the place of a model's means: its centroids in another order.
+static double *means_of(const rig *r, const double *centroids, int64_t k) {
+    int64_t d = r->loaded.d;
+    double *means = calloc((size_t)(k * d), sizeof *means);
+    for (int64_t i = 0; i < k * d; i++) means[i] = centroids[(k - 1 - i / d) * d + i % d];
+    return means;
+}
+
+// Finishes a few models in one read: one without labels, one with two equal centroids, three with means, two whose
+// points are summed up.
 static void finish_all(const rig *r, km_finish_model *models, double **centroids) {
     km_error err = {{0}};
     int count = finish_count(r->loaded.n);
@@ -1167,6 +1207,8 @@ static void finish_all(const rig *r, km_finish_model *models, double **centroids
         centroids[m] = spread_rows(&r->loaded, finish_clusters[m]);
         int64_t n = finish_clusters[m] == 5 ? 0 : r->loaded.n;
         models[m] = model_of(centroids[m], finish_clusters[m], n);
+        if (m % 2 || m == 4) models[m].means = means_of(r, centroids[m], models[m].k);
+        if (m == 2 || m == 3) models[m].sums = calloc((size_t)(models[m].k * r->loaded.d), sizeof(double));
     }
     RIG_MUST(r->engine->backend->finish(r->engine, models, count, &err), &err);
 }

@@ -223,8 +223,8 @@ static double square(const cpu_engine *engine, int64_t point, int64_t pick) {
 typedef struct finish_tables {
     void (*kernel)(const km_cpu_finish *finish);
     int64_t row;       // doubles of a row of centroids
-    double *centroids; // of all models, in rows
-    double *columns;   // of all models with few clusters
+    double *centroids; // of all models, in rows; then those of the means
+    double *columns;   // of all models with few clusters; then those of the means
     uint8_t *tables;   // reals, of all models: k x (d + 1)
 } finish_tables;
 
@@ -259,6 +259,13 @@ static void finish_choose(finish_tables *own, const cpu_finish_pass *pass, const
     own->row = engine->base.d;
 }
 
+// Rows as kernels read them, and the same by feature where they are few.
+static void put_rows(double *rows, double *columns, const double *from, int64_t k, int64_t d, int64_t row) {
+    for (int64_t j = 0; j < k; j++) memcpy(rows + j * row, from + j * d, (size_t)d * sizeof *rows);
+    for (int64_t j = 0; j < k && k <= KM_CPU_FEW_CLUSTERS; j++)
+        for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW_CLUSTERS + j] = from[j * d + i];
+}
+
 // One model as kernels are given it, of which `at` is the first row of all models.
 static void model_put(const cpu_finish_pass *pass, const km_finish_model *model, int64_t m, int64_t at) {
     const cpu_engine *engine = pass->engine;
@@ -267,30 +274,34 @@ static void model_put(const cpu_finish_pass *pass, const km_finish_model *model,
     double *centroids = own->centroids + at * own->row;
     uint8_t *table = own->tables + at * (d + 1) * engine->real_bytes;
     double *columns = own->columns + m * d * KM_CPU_FEW_CLUSTERS;
+    double *means = centroids + pass->rows * own->row;
+    double *mean_columns = columns + pass->count * d * KM_CPU_FEW_CLUSTERS;
     for (int64_t t = 0; t < pass->threads; t++) {
         km_cpu_finish_model *given = &pass->models[t * pass->count + m];
         given->centroids = centroids;
         given->columns = columns;
         given->table = table;
+        if (!model->means) continue;
+        given->means = means;
+        given->mean_columns = mean_columns;
     }
-    for (int64_t j = 0; j < k; j++)
-        memcpy(centroids + j * own->row, model->centroids + j * d, (size_t)d * sizeof *centroids);
-    for (int64_t j = 0; j < k && k <= KM_CPU_FEW_CLUSTERS; j++)
-        for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW_CLUSTERS + j] = model->centroids[j * d + i];
+    put_rows(centroids, columns, model->centroids, k, d, own->row);
+    if (model->means) put_rows(means, mean_columns, model->means, k, d, own->row);
     km_cpu_table(table, model->centroids, k, d, engine->base.plan->spec.type);
 }
 
 static km_status finish_create(cpu_finish_pass *pass, const km_finish_model *models, km_error *err) {
     const cpu_engine *engine = pass->engine;
-    int64_t d = engine->base.d, rows = pass->rows;
+    int64_t d = engine->base.d, rows = pass->rows, sets = 1; // of rows
     finish_tables *own = pass->own = calloc(1, sizeof *own);
     if (!own) return km_fail_memory(err, "the finishing pass", (int64_t)sizeof *own);
     finish_choose(own, pass, models);
-    own->centroids = calloc((size_t)(rows * own->row + 1), sizeof *own->centroids);
-    own->columns = calloc((size_t)(pass->count * d * KM_CPU_FEW_CLUSTERS + 1), sizeof *own->columns);
+    for (int64_t m = 0; m < pass->count; m++) sets = models[m].means ? 2 : sets;
+    own->centroids = calloc((size_t)(sets * rows * own->row + 1), sizeof *own->centroids);
+    own->columns = calloc((size_t)(sets * pass->count * d * KM_CPU_FEW_CLUSTERS + 1), sizeof *own->columns);
     own->tables = calloc((size_t)(rows * (d + 1) + 1), (size_t)engine->real_bytes);
     if (!own->centroids || !own->columns || !own->tables)
-        return km_fail_memory(err, "the finishing pass", rows * (own->row + d) * 8);
+        return km_fail_memory(err, "the finishing pass", rows * (sets * own->row + d) * 8);
     for (int64_t m = 0, at = 0; m < pass->count; at += models[m++].k) model_put(pass, &models[m], m, at);
     return KM_OK;
 }

@@ -16,12 +16,17 @@ typedef struct finisher {
     cpu_finish_pass pass;
     double *sums;       // of each thread: of all models, k rows of KM_CPU_SUMS
     int64_t sums_count; // of each thread; 0: none are wanted
+    double *point_sums; // of each thread: of all models with `sums`, k x d, and a row; NULL: none are wanted
+    int32_t *labels;    // of each thread and model, a chunk's
+    int64_t point_sums_count;
 } finisher;
 
 static void finisher_free(finisher *f) {
     f->engine->layout->finish_destroy(&f->pass);
     free(f->pass.models);
     free(f->sums);
+    free(f->point_sums);
+    free(f->labels);
 }
 
 static km_cpu_finish_model *models_of(const finisher *f, int64_t thread) {
@@ -56,9 +61,53 @@ enum {
     PART_CLUSTERS_MIN = 256 // models of so many clusters are finished by parts of the fewest points
 };
 
+static double *point_sums_of(const finisher *f, int64_t thread) {
+    return f->point_sums + thread * f->point_sums_count;
+}
+
+static int32_t *labels_of(const finisher *f, int64_t thread, int64_t model) {
+    return f->labels + (thread * f->pass.count + model) * KM_CHUNK_POINTS;
+}
+
+// Where a model's points are summed up by their labels.
+static km_status point_sums_init(finisher *f, const km_finish_model *models, int64_t count, km_error *err) {
+    int64_t d = f->engine->base.d, values = 0;
+    for (int64_t m = 0; m < count; m++) values += models[m].sums ? models[m].k * d : 0;
+    if (values == 0) return KM_OK;
+    f->point_sums_count = km_round_up(values + d, 8);
+    f->point_sums = calloc((size_t)(f->pass.threads * f->point_sums_count), sizeof *f->point_sums);
+    f->labels = malloc((size_t)(f->pass.threads * count * KM_CHUNK_POINTS) * sizeof *f->labels);
+    return f->point_sums && f->labels
+               ? KM_OK
+               : km_fail_memory(err, "the sums of labels", f->pass.threads * f->point_sums_count * 8);
+}
+
+// Adds a chunk's points to the sums of the models that want them.
+static void add_points(const finisher *f, const km_finish_model *models, int64_t first, int64_t points) {
+    const cpu_engine *engine = f->engine;
+    int64_t d = engine->base.d, thread = omp_get_thread_num(), last = f->point_sums_count - d;
+    double *sums = point_sums_of(f, thread), *row = sums + last;
+    for (int64_t m = 0; m < f->pass.count; m++) {
+        if (!models[m].sums) continue;
+        const int32_t *labels = models[m].labels ? models[m].labels + first : labels_of(f, thread, m);
+        for (int64_t i = 0; i < points; i++) {
+            double weight = engine->weights ? engine->weights[first + i] : 1, *to = sums + labels[i] * d;
+            km_cpu_row(row, engine, first + i);
+            for (int64_t x = 0; x < d; x++) to[x] += weight * row[x];
+        }
+        sums += models[m].k * d;
+    }
+}
+
 // Adds a chunk's sums to the models', and sets them to zero again.
-static void collect(double *sums, km_finish_model *models, int64_t count) {
+static void collect(double *sums, double *point_sums, km_finish_model *models, int64_t count, int64_t d) {
     double *at = sums;
+    for (int64_t m = 0; m < count; m++) {
+        if (!models[m].sums) continue;
+        for (int64_t i = 0; i < models[m].k * d; i++) models[m].sums[i] += point_sums[i];
+        memset(point_sums, 0, (size_t)(models[m].k * d) * sizeof *point_sums);
+        point_sums += models[m].k * d;
+    }
     for (int64_t m = 0; m < count; m++)
         for (int64_t j = 0; j < models[m].k; j++, at += KM_CPU_SUMS) {
             models[m].weights[j] += at[KM_CPU_SUM_WEIGHT];
@@ -70,7 +119,8 @@ static void collect(double *sums, km_finish_model *models, int64_t count) {
     memset(sums, 0, (size_t)(at - sums) * sizeof *sums);
 }
 
-static void model_clear(km_finish_model *model) {
+static void model_clear(km_finish_model *model, int64_t d) {
+    if (model->sums) memset(model->sums, 0, (size_t)(model->k * d) * sizeof *model->sums);
     memset(model->counts, 0, (size_t)model->k * sizeof *model->counts);
     memset(model->weights, 0, (size_t)model->k * sizeof *model->weights);
     memset(model->sse, 0, (size_t)model->k * sizeof *model->sse);
@@ -86,14 +136,17 @@ static int64_t part_points(int64_t d) {
     return points;
 }
 
-// The models from .. to - 1 of points first .. first + count - 1. 0: stopped.
+// The models from .. to - 1 of a chunk's points, first .. first + count - 1. 0: stopped.
 static int finish_parts(const finisher *f, km_cpu_finish_model *own, const km_finish_model *models,
                         int64_t from, int64_t to, int64_t first, int64_t count, int64_t part) {
     cpu_finish_pass pass = f->pass;
     pass.count = to - from;
     for (int64_t at = first; pass.count && at < first + count; at += part) {
         if (km_asking_stops(f->engine->base.asking)) return 0;
-        for (int64_t m = from; m < to; m++) own[m].labels = models[m].labels ? models[m].labels + at : NULL;
+        for (int64_t m = from; m < to; m++)
+            own[m].labels = models[m].labels ? models[m].labels + at
+                            : models[m].sums ? labels_of(f, omp_get_thread_num(), m) + (at - first)
+                                             : NULL;
         f->engine->layout->finish(&pass, own + from, at, km_min(part, first + count - at));
     }
     return 1;
@@ -120,15 +173,17 @@ km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t
     cpu_engine *engine = (cpu_engine *)base;
     finisher f;
     km_status status = finisher_init(&f, engine, models, count, 1, err);
+    if (status == KM_OK) status = point_sums_init(&f, models, count, err);
     if (status != KM_OK) goto done;
-    for (int64_t m = 0; m < count; m++) model_clear(&models[m]);
+    for (int64_t m = 0; m < count; m++) model_clear(&models[m], base->d);
     int threads = (int)f.pass.threads;
 #pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
-        km_cpu_finish_model *own = models_of(&f, omp_get_thread_num());
-        if (!finish_chunk(&f, own, models, chunk)) continue;
+        int64_t thread = omp_get_thread_num();
+        if (!finish_chunk(&f, models_of(&f, thread), models, chunk)) continue;
+        if (f.point_sums) add_points(&f, models, chunk * KM_CHUNK_POINTS, cpu_chunk_points(engine, chunk));
 #pragma omp ordered
-        collect(sums_of(&f, omp_get_thread_num()), models, count);
+        collect(sums_of(&f, thread), point_sums_of(&f, thread), models, count, base->d);
     }
     status = km_asking_status(base->asking, err);
 done:

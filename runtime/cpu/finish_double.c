@@ -37,8 +37,24 @@ static inline __attribute__((always_inline)) void finish_nearest(int32_t *label,
     }
 }
 
+// Distances to the means by label.
+static inline __attribute__((always_inline)) void finish_means(double *distance, const int32_t *label,
+                                                               const km_cpu_finish *finish,
+                                                               const km_cpu_finish_model *model,
+                                                               const float *points, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        double square = 0;
+        for (int64_t f = 0; f < finish->d; f++) {
+            double t = (double)points[f * finish->soa_points + i] - model->means[label[i] * finish->row + f];
+            square += t * t;
+        }
+        distance[i] = sqrt(square);
+    }
+}
+
 static inline void finish_sums(const km_cpu_finish_model *model, const int32_t *label, const double *first,
-                               const double *second, const double *weights, int64_t count) {
+                               const double *second, const double *distance, const double *weights,
+                               int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double weight = weights ? weights[i] : 1.0, d1 = sqrt(first[i]);
         double d2 = model->k > 1 ? sqrt(second[i]) : 0;
@@ -46,14 +62,14 @@ static inline void finish_sums(const km_cpu_finish_model *model, const int32_t *
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
         sum[KM_CPU_SUM_SSE] += weight * first[i];
-        sum[KM_CPU_SUM_DISTANCE] += weight * d1;
+        sum[KM_CPU_SUM_DISTANCE] += weight * (distance ? distance[i] : d1);
         sum[KM_CPU_SUM_MARGIN] += d2 > 0 ? weight * ((d2 - d1) / d2) : 0;
     }
 }
 
 static inline __attribute__((always_inline)) void finish_body(const km_cpu_finish *finish) {
     int64_t soa_points = finish->soa_points;
-    double first[POINTS], second[POINTS];
+    double first[POINTS], second[POINTS], distance[POINTS];
     int32_t label[POINTS];
     for (int64_t base = 0; base < finish->points_count; base += soa_points) {
         int64_t here = km_min(soa_points, finish->points_count - base);
@@ -66,7 +82,9 @@ static inline __attribute__((always_inline)) void finish_body(const km_cpu_finis
                 finish_nearest(label, first, second, finish, model, points, count);
                 if (model->labels) memcpy(model->labels + at, label, (size_t)count * sizeof *label);
                 if (model->squares) memcpy(model->squares + at, first, (size_t)count * sizeof *first);
-                if (model->sums) finish_sums(model, label, first, second, weights, count);
+                if (!model->sums) continue;
+                if (model->means) finish_means(distance, label, finish, model, points, count);
+                finish_sums(model, label, first, second, model->means ? distance : NULL, weights, count);
             }
         }
     }

@@ -11,7 +11,8 @@
 #include <string.h>
 
 typedef struct finish_table {
-    cpu_sparse_table table; // columns: the centroids of all models
+    cpu_sparse_table table; // columns: the centroids of all models, then the means of those that have some
+    int64_t *mean_columns;  // of each model: its first column of means; 0: it has none
     void *memory;
     double *scores; // of each thread
 } finish_table;
@@ -20,26 +21,44 @@ void km_cpu_sparse_finish_destroy(cpu_finish_pass *pass) {
     finish_table *own = pass->own;
     if (!own) return;
     km_pages_free(own->memory);
+    free(own->mean_columns);
     free(own->scores);
     free(own);
+}
+
+// Columns of the models' centroids and means; where `rows` is not NULL, with their rows.
+static int64_t put_columns(finish_table *own, const double **rows, const km_finish_model *models,
+                           int64_t count, int64_t d) {
+    int64_t column = 0;
+    for (int64_t m = 0; m < count; m++)
+        for (int64_t j = 0; j < models[m].k; j++, column++)
+            if (rows) rows[column] = models[m].centroids + j * d;
+    for (int64_t m = 0; m < count; m++) {
+        own->mean_columns[m] = models[m].means ? column : 0;
+        for (int64_t j = 0; models[m].means && j < models[m].k; j++, column++)
+            if (rows) rows[column] = models[m].means + j * d;
+    }
+    return column;
 }
 
 km_status km_cpu_sparse_finish_create(cpu_finish_pass *pass, const km_finish_model *models, km_error *err) {
     const cpu_engine *engine = pass->engine;
     finish_table *own = pass->own = calloc(1, sizeof *own);
     if (!own) return km_fail_memory(err, "the finishing pass", (int64_t)sizeof *own);
-    KM_TRY(km_cpu_sparse_wide_table(&own->table, &own->memory, engine, pass->rows, err));
-    int64_t count = pass->threads * km_cpu_sparse_scores_count(&own->table), column = 0;
-    const double **centroids = malloc((size_t)pass->rows * sizeof *centroids);
+    own->mean_columns = calloc((size_t)pass->count, sizeof *own->mean_columns);
+    if (!own->mean_columns) return km_fail_memory(err, "the finishing pass", pass->count * 8);
+    int64_t columns = put_columns(own, NULL, models, pass->count, engine->base.d);
+    KM_TRY(km_cpu_sparse_wide_table(&own->table, &own->memory, engine, columns, err));
+    int64_t count = pass->threads * km_cpu_sparse_scores_count(&own->table);
+    const double **rows = malloc((size_t)columns * sizeof *rows);
     own->scores = calloc((size_t)count, sizeof *own->scores);
-    if (own->scores && centroids) {
-        for (int64_t m = 0; m < pass->count; m++)
-            for (int64_t j = 0; j < models[m].k; j++)
-                centroids[column++] = models[m].centroids + j * engine->base.d;
-        km_cpu_sparse_fill(&own->table, engine, centroids);
+    km_status status = own->scores && rows ? KM_OK : km_fail_memory(err, "the finishing pass", count * 8);
+    if (status == KM_OK) {
+        put_columns(own, rows, models, pass->count, engine->base.d);
+        km_cpu_sparse_fill(&own->table, engine, rows);
     }
-    free(centroids);
-    return own->scores && column == pass->rows ? KM_OK : km_fail_memory(err, "the finishing pass", count * 8);
+    free(rows);
+    return status;
 }
 
 // |x - c|^2 from |x|^2 and a score.
@@ -60,10 +79,10 @@ static void finish_sums(double *sums, const int32_t *label, const double *first,
     }
 }
 
-// One model of up to SPARSE_AT_A_TIME points.
+// One model of up to SPARSE_AT_A_TIME points; `means`: its scores by the means, or NULL.
 static void finish_model(const cpu_engine *engine, const km_cpu_finish_model *model, const double *scores,
-                         int64_t stride, const double *squares, const double *weights, int64_t at,
-                         int64_t count) {
+                         const double *means, int64_t stride, const double *squares, const double *weights,
+                         int64_t at, int64_t count) {
     double first[SPARSE_AT_A_TIME], second[SPARSE_AT_A_TIME], distance[SPARSE_AT_A_TIME],
         margin[SPARSE_AT_A_TIME];
     int32_t label[SPARSE_AT_A_TIME];
@@ -76,6 +95,8 @@ static void finish_model(const cpu_engine *engine, const km_cpu_finish_model *mo
     if (model->squares) memcpy(model->squares + at, first, (size_t)count * sizeof *first);
     if (!model->sums) return;
     engine->sparse->kernels->distances(distance, margin, first, second, SPARSE_AT_A_TIME);
+    for (int64_t r = 0; means && r < count; r++)
+        distance[r] = sqrt(square_of(squares[r], means[r * stride + label[r]]));
     finish_sums(model->sums, label, first, distance, margin, weights, count);
 }
 
@@ -89,7 +110,8 @@ void km_cpu_sparse_finish(const cpu_finish_pass *pass, km_cpu_finish_model *mode
         int64_t here = km_min(SPARSE_AT_A_TIME, count - at), column = 0;
         km_cpu_sparse_scores(scores, engine, table, first + at, here);
         for (int64_t m = 0; m < pass->count; column += models[m++].k)
-            finish_model(engine, &models[m], scores + column, table->stride,
+            finish_model(engine, &models[m], scores + column,
+                         own->mean_columns[m] ? scores + own->mean_columns[m] : NULL, table->stride,
                          km_cpu_sparse_squares(scores, table), cpu_weights_at(engine, first + at), at, here);
     }
 }

@@ -20,7 +20,7 @@ typedef struct km_measuring {
     int64_t restarts;
     const double *restart_centroids;      // as in km_sweep_params; NULL unless km_criteria_keep_restarts
     const km_finish_model *finished;      // clusters_count, then the model of one cluster; clustered space
-    const struct km_cluster_means *means; // clusters_count (means.h); NULL: there was no memory for them
+    const struct km_cluster_means *means; // clusters_count (means.h)
     km_result_owner *owner;               // for warnings
     double begin_ms;                      // km_now_ms when the fit began
     double *scores, *errors;              // out: clusters_count x KM_CRITERION_COUNT, NaN before

@@ -7,6 +7,7 @@
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "criteria.h"
 #include "means.h"
 
 #include <stdlib.h>
@@ -39,7 +40,6 @@ km_status km_measure_silhouette(const km_measuring *m, km_criterion own, km_erro
     int64_t ks = m->spec->clusters_count, count = 0, fixed = 0;
     const km_cluster_means *means = m->means;
     km_status status;
-    if (!means) return km_fail_memory(err, "the means of clusters", m->engine->n * (int64_t)sizeof(int64_t));
     km_silhouette_model *models = calloc((size_t)ks, sizeof *models);
     if (!models) return km_fail_memory(err, "the silhouettes", ks * (int64_t)sizeof *models);
     for (int64_t q = 0; q < ks; q++)

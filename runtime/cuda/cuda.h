@@ -38,6 +38,7 @@ enum {
     X(assign)                                                                                                \
     X(finish_chunks)                                                                                         \
     X(finish_add)                                                                                            \
+    X(label_sums)                                                                                            \
     X(silhouette)                                                                                            \
     X(farthest_subchunk)                                                                                     \
     X(farthest_pick)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The finishing pass (cuda/steps/finish.cu): models of few clusters by one kernel, others by two, with labels and
-// distances in scratch memory between them. So that these fit, it works on a slice of the points at a time, which is
-// whole chunks, and on a batch of models. Sums are added to the totals chunk by chunk, in index order.
+// distances in scratch memory between them. Where sums of labels are wanted, the labels are in scratch memory, too. So
+// that these fit, it works on a slice of the points at a time, which is whole chunks, and on a batch of models. Sums
+// are added to the totals chunk by chunk, in index order.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../seed.h"
@@ -15,11 +16,15 @@ typedef struct finisher {
     km_cuda_engine *engine;
     km_finish_model *models[MODELS_AT_ONCE];
     int64_t count, rows_count, k_max; // of this batch
+    int64_t mean_rows_count;          // of those that have means
     int few_clusters, labels_wanted;
     int64_t slice_chunks; // chunks of a slice
     km_assign_args args;
     km_cu_ptr totals, partial;
-    double *host; // rows_count x KM_FINISH_SUMS
+    km_cu_ptr label_sums, label_partial; // of all models that want sums; of one
+    int64_t label_values, label_units,
+        unit_points; // numbers of label_sums; blocks of a slice, and points of each
+    double *host;    // what is sent or got: rows, or sums
 } finisher;
 
 static int64_t aligned(int64_t bytes) {
@@ -38,7 +43,8 @@ static int has_few_clusters(const km_cuda_engine *engine, int64_t k) {
 
 // Scratch memory of a point and model.
 static int64_t point_bytes(const finisher *f) {
-    return !f->few_clusters ? KM_FINISH_POINT_BYTES : f->labels_wanted ? KM_LABEL_BYTES : 0;
+    if (f->few_clusters) return f->labels_wanted ? KM_LABEL_BYTES : 0;
+    return KM_FINISH_POINT_BYTES + (f->mean_rows_count ? (int64_t)sizeof(double) : 0);
 }
 
 // Points of a slice of so many chunks.
@@ -71,50 +77,83 @@ static km_status choose_slice(finisher *f, km_cu_ptr *scratch, km_error *err) {
                            "the distances of the finishing pass", err);
 }
 
+// Blocks of km_label_sums in a slice: each has a table for each of its parts.
+static void choose_units(finisher *f) {
+    int64_t d = f->engine->base.d, table = f->k_max * d * KM_LABEL_PARTS(d) * 8;
+    int64_t units = km_max(1, km_min(f->slice_chunks, KM_LABEL_SUMS_BYTES / table));
+    f->label_values = 0;
+    for (int64_t m = 0; m < f->count; m++) f->label_values += f->models[m]->sums ? f->models[m]->k * d : 0;
+    f->unit_points = km_divide_up(f->slice_chunks, units) * KM_CHUNK_POINTS;
+    f->label_units = f->label_values ? units : 0;
+}
+
 // Addresses of the tables in `work`, of labels and distances in `scratch`.
 static km_status reserve(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
-    int64_t d = engine->base.d, sums_bytes = f->rows_count * KM_FINISH_SUMS * 8;
+    int64_t d = engine->base.d, all_rows = f->rows_count + f->mean_rows_count;
     km_cu_ptr scratch;
     KM_TRY(choose_slice(f, &scratch, err));
-    int64_t chunks = f->slice_chunks, points = slice_points(f, chunks);
-    int64_t centroids = aligned(f->rows_count * d * 8),
-            table = aligned(engine->is_csr ? f->rows_count * (d + 1) * 8
-                                           : f->rows_count * d * engine->real_bytes);
-    int64_t ks = aligned(f->count * 4), rows = aligned(f->count * 8), tables = centroids + table + ks + rows;
-    KM_TRY(km_cuda_reserve(engine, &engine->work, tables + aligned(sums_bytes) + chunks * sums_bytes,
-                           "the sums of the finishing pass", err));
-    km_cu_ptr work = engine->work.address;
-    f->totals = work + (km_cu_ptr)tables;
-    f->partial = f->totals + (km_cu_ptr)aligned(sums_bytes);
-    f->args =
-        (km_assign_args){.points = (const void *)(uintptr_t)engine->points.address,
-                         .centroids = (const double *)(uintptr_t)work,
-                         .table = (const void *)(uintptr_t)(work + (km_cu_ptr)centroids),
-                         .ks = (const int *)(uintptr_t)(work + (km_cu_ptr)(centroids + table)),
-                         .rows = (const long long *)(uintptr_t)(work + (km_cu_ptr)(centroids + table + ks)),
-                         .models = (int)f->count};
+    choose_units(f);
+    int64_t points = slice_points(f, f->slice_chunks), sums_bytes = f->rows_count * KM_FINISH_SUMS * 8;
+    int64_t sizes[] = {all_rows * d * 8,
+                       engine->is_csr ? all_rows * (d + 1) * 8 : all_rows * d * engine->real_bytes,
+                       f->count * 4,
+                       f->count * 8,
+                       f->count * 8,
+                       sums_bytes,
+                       f->slice_chunks * sums_bytes,
+                       f->label_values * 8,
+                       f->label_units * f->k_max * d * KM_LABEL_PARTS(d) * 8};
+    enum { PARTS = sizeof sizes / sizeof *sizes };
+    km_cu_ptr at[PARTS];
+    int64_t bytes = 0;
+    for (int i = 0; i < PARTS; i++) bytes += aligned(sizes[i]);
+    KM_TRY(km_cuda_reserve(engine, &engine->work, bytes, "the sums of the finishing pass", err));
+    bytes = 0;
+    for (int i = 0; i < PARTS; bytes += aligned(sizes[i++])) at[i] = engine->work.address + (km_cu_ptr)bytes;
+    f->args = (km_assign_args){.points = (const void *)(uintptr_t)engine->points.address,
+                               .centroids = (const double *)(uintptr_t)at[0],
+                               .table = (const void *)(uintptr_t)at[1],
+                               .ks = (const int *)(uintptr_t)at[2],
+                               .rows = (const long long *)(uintptr_t)at[3],
+                               .mean_rows = (const long long *)(uintptr_t)at[4],
+                               .models = (int)f->count};
+    f->args.means = (const void *)(uintptr_t)(at[1] + (km_cu_ptr)(f->rows_count * d * engine->real_bytes));
+    f->totals = at[5];
+    f->partial = at[6];
+    f->label_sums = at[7];
+    f->label_partial = at[8];
     if (f->few_clusters && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
     if (!f->few_clusters) {
+        km_cu_ptr of_models = (km_cu_ptr)(f->count * points * 8), next = scratch + 2 * of_models;
         f->args.nearest = (double *)(uintptr_t)scratch;
-        f->args.margin = (double *)(uintptr_t)(scratch + (km_cu_ptr)(f->count * points * 8));
-        f->args.labels = (int *)(uintptr_t)(scratch + (km_cu_ptr)(f->count * points * 16));
+        f->args.margin = (double *)(uintptr_t)(scratch + of_models);
+        if (f->mean_rows_count) f->args.distance = (double *)(uintptr_t)next;
+        if (f->mean_rows_count) next += of_models;
+        f->args.labels = (int *)(uintptr_t)next;
     }
-    f->host = malloc((size_t)(sums_bytes > f->rows_count * d * 8 ? sums_bytes : f->rows_count * d * 8));
-    if (!f->host) return km_fail_memory(err, "the sums of the finishing pass", sums_bytes);
+    int64_t numbers = km_max(all_rows * d, km_max(f->rows_count * KM_FINISH_SUMS, f->label_values));
+    f->host = malloc((size_t)numbers * sizeof *f->host);
+    if (!f->host) return km_fail_memory(err, "the sums of the finishing pass", numbers * 8);
+    if (f->label_values) KM_TRY(km_cuda_clear(engine, f->label_sums, 0, f->label_values * 8, err));
     return km_cuda_clear(engine, f->totals, 0, sums_bytes, err);
 }
 
-// Centroids as doubles and in the plan's type, put together in `host`; of CSR points as columns.
-static km_status put_centroids(finisher *f, km_error *err) {
+// Rows as doubles and in the plan's type, put together in `host`; of CSR points as columns.
+static km_status put_rows(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
-    int64_t d = engine->base.d, count = f->rows_count * d, at = 0;
+    int64_t d = engine->base.d, rows = f->rows_count + f->mean_rows_count, count = rows * d, at = 0;
     for (int64_t m = 0; m < f->count; at += f->models[m++]->k * d)
         memcpy(f->host + at, f->models[m]->centroids, (size_t)(f->models[m]->k * d) * sizeof *f->host);
+    for (int64_t m = 0; m < f->count; m++) {
+        if (!f->models[m]->means) continue;
+        memcpy(f->host + at, f->models[m]->means, (size_t)(f->models[m]->k * d) * sizeof *f->host);
+        at += f->models[m]->k * d;
+    }
     KM_TRY(km_cuda_put(engine, (km_cu_ptr)(uintptr_t)f->args.centroids, f->host, count * 8, err));
     if (engine->is_csr)
         return km_cuda_columns(engine, (km_cu_ptr)(uintptr_t)f->args.table,
-                               (km_cu_ptr)(uintptr_t)f->args.centroids, f->rows_count, err);
+                               (km_cu_ptr)(uintptr_t)f->args.centroids, rows, err);
     float *floats = (float *)f->host; // in place: each is written where doubles have been read already
     for (int64_t i = 0; engine->real_bytes == 4 && i < count; i++) {
         float value = (float)f->host[i];
@@ -124,17 +163,20 @@ static km_status put_centroids(finisher *f, km_error *err) {
 }
 
 static km_status put_models(finisher *f, km_error *err) {
-    int64_t row = 0;
+    int64_t row = 0, mean_row = f->engine->is_csr ? f->rows_count : 0;
     int ks[MODELS_AT_ONCE];
-    long long rows[MODELS_AT_ONCE];
+    long long rows[MODELS_AT_ONCE], mean_rows[MODELS_AT_ONCE];
     for (int64_t m = 0; m < f->count; m++) {
         ks[m] = (int)f->models[m]->k;
         rows[m] = row;
         row += f->models[m]->k;
+        mean_rows[m] = f->models[m]->means ? mean_row : -1;
+        mean_row += f->models[m]->means ? f->models[m]->k : 0;
     }
-    KM_TRY(put_centroids(f, err));
+    KM_TRY(put_rows(f, err));
     KM_TRY(km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.ks, ks, f->count * 4, err));
-    return km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.rows, rows, f->count * 8, err);
+    KM_TRY(km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.rows, rows, f->count * 8, err));
+    return km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.mean_rows, mean_rows, f->count * 8, err);
 }
 
 static km_status take_labels(finisher *f, km_error *err) {
@@ -143,6 +185,25 @@ static km_status take_labels(finisher *f, km_error *err) {
         km_cu_ptr from = (km_cu_ptr)(uintptr_t)(f->args.labels + m * f->args.count);
         KM_TRY(km_cuda_download(f->engine, f->models[m]->labels + f->args.first, from,
                                 f->args.count * KM_LABEL_BYTES, err));
+    }
+    return KM_OK;
+}
+
+// Adds the slice's points to the sums of the models that want them, by the labels in scratch memory.
+static km_status add_label_sums(finisher *f, km_error *err) {
+    km_cuda_engine *engine = f->engine;
+    int64_t d = engine->base.d;
+    km_cu_ptr sums = f->label_sums;
+    long long units = km_divide_up(f->args.count, f->unit_points), tables = units * KM_LABEL_PARTS(d);
+    for (int m = 0; m < f->count && f->label_values; m++) {
+        if (!f->models[m]->sums) continue;
+        long long numbers = f->models[m]->k * d, unit_points = f->unit_points;
+        void *arguments[] = {&f->args, &engine->weights.address, &f->label_partial, &unit_points, &m};
+        void *add_arguments[] = {&f->label_partial, &tables, &numbers, &sums};
+        KM_TRY(km_cuda_launch(engine, engine->kernels->label_sums, units, 1, arguments, err));
+        KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS),
+                              1, add_arguments, err));
+        sums += (km_cu_ptr)(numbers * 8);
     }
     return KM_OK;
 }
@@ -166,9 +227,9 @@ static km_status launch_many(finisher *f, int64_t chunks, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = f->engine;
     const km_driver *driver = engine->driver;
-    long long rows = f->rows_count;
+    long long rows = f->rows_count, pitch = rows + f->mean_rows_count;
     int in_shared = f->k_max <= KM_FINISH_SHARED_MAX;
-    void *assign_arguments[] = {&f->args, &f->args.table, &rows}; // the last two of CSR points
+    void *assign_arguments[] = {&f->args, &f->args.table, &pitch}; // the last two of CSR points
     void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &in_shared};
     KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_SUBCHUNK_POINTS),
                           f->count, assign_arguments, err));
@@ -190,6 +251,7 @@ static km_status finish_slice(finisher *f, int64_t first_chunk, km_error *err) {
     void *add_arguments[] = {&f->partial, &chunks, &numbers, &f->totals};
     KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS), 1,
                           add_arguments, err));
+    KM_TRY(add_label_sums(f, err));
     return take_labels(f, err);
 }
 
@@ -205,6 +267,14 @@ static km_status take_sums(finisher *f, km_error *err) {
             model->distance[j] = row[KM_FINISH_DISTANCE];
             model->margin[j] = row[KM_FINISH_MARGIN];
         }
+    }
+    if (!f->label_values) return KM_OK;
+    KM_TRY(km_cuda_get(f->engine, f->host, f->label_sums, f->label_values * 8, err));
+    row = f->host;
+    for (int64_t m = 0; m < f->count; m++) {
+        if (!f->models[m]->sums) continue;
+        memcpy(f->models[m]->sums, row, (size_t)(f->models[m]->k * f->engine->base.d) * sizeof *row);
+        row += f->models[m]->k * f->engine->base.d;
     }
     return KM_OK;
 }
@@ -229,7 +299,8 @@ static km_status finish_kind(km_cuda_engine *engine, km_finish_model *models, in
         if (has_few_clusters(engine, models[m].k) == few_clusters) {
             f.models[f.count++] = &models[m];
             f.rows_count += models[m].k;
-            f.labels_wanted |= models[m].labels != NULL;
+            f.labels_wanted |= models[m].labels || models[m].sums;
+            f.mean_rows_count += models[m].means ? models[m].k : 0;
             if (models[m].k > f.k_max) f.k_max = models[m].k;
         }
         if (f.count == 0 || (f.count < MODELS_AT_ONCE && m + 1 < count)) continue;

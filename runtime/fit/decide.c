@@ -3,6 +3,7 @@
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../criteria/criteria.h"
 #include "../criteria/means.h"
 #include "../criteria/valley.h"
 #include "../threads.h"
@@ -11,16 +12,15 @@
 #include <math.h>
 #include <string.h>
 
-// What the criteria need, in the units of the scale. `means`: of the clusters, which the criteria are defined by; NULL:
-// their centroids instead. `whole`: the model of one cluster, whose centroid is the mean.
+// What the criteria need, in the units of the scale. `means`: of the clusters, which the criteria are defined by.
+// `whole`: the model of one cluster, whose centroid is the mean.
 static km_status score_input_of(km_fit_job *f, km_score_input *input, const km_model *model,
                                 const km_finish_model *finished, const km_cluster_means *means,
                                 const km_finish_model *whole) {
     int64_t k = finished->k;
-    const double *distance = km_fit_without_power(f, means ? means->distance : finished->distance, k, 1);
-    const double *sse = km_fit_without_power(f, means ? means->sse : finished->sse, k, 2);
-    const double *centroids =
-        km_fit_without_power(f, means ? means->means : finished->centroids, k * f->spec.features, 1);
+    const double *distance = km_fit_without_power(f, means->distance, k, 1);
+    const double *sse = km_fit_without_power(f, means->sse, k, 2);
+    const double *centroids = km_fit_without_power(f, means->means, k * f->spec.features, 1);
     int exponent = f->load.exponent;
     if (!distance || !sse || !centroids) return KM_ERROR_MEMORY;
     *input = (km_score_input){.k = k,
@@ -87,8 +87,7 @@ static km_status score_and_select(km_fit_job *f, km_model *models, const km_fini
     double *scores = km_result_alloc(f->owner, ks * KM_CRITERION_COUNT, sizeof *scores, f->err);
     if (!inputs || !scores) return KM_ERROR_MEMORY;
     for (int64_t q = 0; q < ks; q++)
-        KM_TRY(score_input_of(f, &inputs[q], &models[q], &finished[q], f->means ? &f->means[q] : NULL,
-                              &finished[ks]));
+        KM_TRY(score_input_of(f, &inputs[q], &models[q], &finished[q], &f->means[q], &finished[ks]));
     KM_TRY(km_score_models(scores, inputs, ks, f->err));
     for (int64_t q = 0; q < ks; q++) {
         memcpy(models[q].scores, scores + q * KM_CRITERION_COUNT, sizeof models[q].scores);
@@ -129,21 +128,6 @@ static km_measuring measuring_of(km_fit_job *f, const km_finish_model *finished)
                           .errors = f->measured_errors};
 }
 
-// The means of the points that have a label, where a run ended before its centroids were those. Without memory for
-// labels criteria are those of the centroids.
-static km_status take_means(km_fit_job *f, const km_finish_model *finished) {
-    km_measuring measuring = measuring_of(f, finished);
-    km_error reason = {{0}};
-    km_status status = km_cluster_means_make(&f->means, &measuring, &reason);
-    if (status == KM_ERROR_MEMORY)
-        km_result_warn(f->owner, f->params->log,
-                       "criteria are those of the centroids, not of the means of the labels: %s",
-                       reason.text);
-    else if (status != KM_OK)
-        return km_fail(f->err, status, "%s", reason.text);
-    return KM_OK;
-}
-
 // Criteria beyond those of the finishing pass, as far as they are wanted.
 static km_status measure(km_fit_job *f, const km_finish_model *finished, km_needs needs) {
     if (!km_criteria_wanted(f->params, needs) || f->is_ending) return KM_OK;
@@ -162,7 +146,6 @@ static km_status decide(km_fit_job *f, km_model *models, km_finish_model *finish
     int fits_decide = km_criterion_needs(f->params->criterion) == KM_NEEDS_FITS;
     KM_TRY(measured_alloc(f));
     KM_TRY(measure_valleys(f, models));
-    KM_TRY(take_means(f, finished));
     KM_TRY(measure(f, finished, KM_NEEDS_PASS));
     if (fits_decide) KM_TRY(measure(f, finished, KM_NEEDS_FITS));
     KM_TRY(score_and_select(f, models, finished));

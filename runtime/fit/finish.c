@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The finishing pass: sums of every final cluster, and labels.
 #include "../../base/error.h"
+#include "../../base/clock.h"
+#include "../../base/log.h"
+#include "../criteria/means.h"
 #include "job.h"
 
 #include <math.h>
@@ -10,8 +13,14 @@ static km_status finish_model_alloc(km_fit_job *f, km_finish_model *finished, in
     double *sums = km_result_alloc(f->owner, 4 * k, sizeof *sums, f->err);
     int64_t *counts = km_result_alloc(f->owner, k, sizeof *counts, f->err);
     if (!sums || !counts) return KM_ERROR_MEMORY;
-    *finished = (km_finish_model){k,        finished->centroids, counts,       sums,
-                                  sums + k, sums + 2 * k,        sums + 3 * k, finished->labels};
+    *finished = (km_finish_model){.k = k,
+                                  .centroids = finished->centroids,
+                                  .counts = counts,
+                                  .weights = sums,
+                                  .sse = sums + k,
+                                  .distance = sums + 2 * k,
+                                  .margin = sums + 3 * k,
+                                  .labels = finished->labels};
     return KM_OK;
 }
 
@@ -70,6 +79,12 @@ static km_status model_from_finish(km_fit_job *f, km_model *model, int64_t q,
     return finished->labels ? km_fit_labels_to_rows(f, model, finished->labels) : KM_OK;
 }
 
+// A model that has changed since the finishing pass: once more, with the means of its clusters.
+km_status km_fit_finish_again(km_fit_job *f, km_finish_model *finished, int64_t q) {
+    KM_TRY(km_cluster_means_take(f->means, finished, f->engine, f->best, q, 1, f->err));
+    return f->engine->backend->finish(f->engine, &finished[q], 1, f->err);
+}
+
 // The finishing pass: all models, and the model of one cluster for the totals.
 km_status km_fit_finishing_pass(km_fit_job *f, km_model **models_out, km_finish_model **finished_out) {
     km_result *result = &f->owner->result;
@@ -93,9 +108,19 @@ km_status km_fit_finishing_pass(km_fit_job *f, km_model **models_out, km_finish_
         if (q < ks && labels) finished[q].labels = labels + q * f->engine->n;
         KM_TRY(finish_model_alloc(f, &finished[q], q < ks ? f->spec.clusters[q] : 1));
     }
+    KM_TRY(km_cluster_means_alloc(&f->means, finished, ks, d, f->err));
+    double begin_ms = km_now_ms(), read_ms;
+    KM_TRY(km_cluster_means_take(f->means, finished, f->engine, f->best, 0, ks, f->err));
+    read_ms = km_now_ms();
     KM_TRY(f->engine->backend->finish(f->engine, finished, ks + 1, f->err));
+    int64_t moved = 0;
+    for (int64_t q = 0; q < ks; q++) moved += !f->means[q].is_fixed;
+    km_log_line(f->params->log, KM_LOG_INFO,
+                "finish: means of %lld of %lld models in %.2f ms, last pass in %.2f ms", (long long)moved,
+                (long long)ks, read_ms - begin_ms, km_now_ms() - read_ms);
     for (int64_t q = 1; q < ks && f->owner->result.refine != 0 && !f->is_ending; q++)
         KM_TRY(km_fit_keep_falling(f, finished, q));
+    KM_TRY(km_cluster_means_complete(f->means, finished, ks, f->engine, f->err));
     for (int64_t q = 0; q < ks; q++) KM_TRY(model_from_finish(f, &models[q], q, &finished[q]));
     result->models = models;
     result->models_count = ks;
@@ -108,6 +133,7 @@ km_status km_fit_finish_labels(km_fit_job *f, km_finish_model *finished, km_mode
     int32_t *labels = km_result_alloc_large(f->owner, f->engine->n, sizeof *labels, f->err);
     if (!labels) return KM_ERROR_MEMORY;
     finished[best].labels = labels;
+    finished[best].means = NULL; // whose distances are known
     KM_TRY(f->engine->backend->finish(f->engine, &finished[best], 1, f->err));
     return km_fit_labels_to_rows(f, &models[best], labels);
 }

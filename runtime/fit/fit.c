@@ -4,6 +4,7 @@
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../data_refuse.h"
+#include "../criteria/criteria.h"
 #include "../criteria/means.h"
 #include "../pages.h"
 #include "job.h"

@@ -29,7 +29,7 @@ typedef struct km_fit_job {
     km_sweep_best *best;                // clusters_count
     double *restart_centroids;          // as in km_sweep_params
     double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
-    struct km_cluster_means *means;     // of finished models (criteria/means.h); NULL: no memory
+    struct km_cluster_means *means;     // of finished models (criteria/means.h)
     int64_t sweep_work;
     int is_ending;    // the caller wants no more than a result of what is there
     km_progress told; // what the caller's callback was told last
@@ -70,6 +70,7 @@ km_status km_fit_number_clusters(km_fit_job *f, int64_t q);
 
 // finish.c: the finishing pass; arrays belong to the result. `finished` has one more, of one cluster, for the totals.
 km_status km_fit_finishing_pass(km_fit_job *f, km_model **models, km_finish_model **finished);
+km_status km_fit_finish_again(km_fit_job *f, km_finish_model *finished, int64_t q); // of a model that changed
 km_status km_fit_finish_labels(km_fit_job *f, km_finish_model *finished, km_model *models);
 // Values of the clustered space in the units of the scale: divided by the fit's own power of two, `powers` times (2
 // for squares). NULL: no memory.

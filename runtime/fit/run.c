@@ -107,8 +107,11 @@ static km_status finish_numbered(km_fit_job *f, km_finish_model *finished, int64
 km_status km_fit_keep_falling(km_fit_job *f, km_finish_model *finished, int64_t q) {
     km_refine_params params = km_fit_refine_params(f);
     int64_t k = f->spec.clusters[q];
+    int changed = 0;
     for (int64_t max_iter = f->params->max_iter;; max_iter = 0) {
-        if (finished_inertia(&finished[q]) <= finished_inertia(&finished[q - 1])) return KM_OK;
+        if (finished_inertia(&finished[q]) <= finished_inertia(&finished[q - 1])) break;
+        changed = 1;
+        finished[q].means = NULL; // they were of the model before
         KM_TRY(km_refine_from_before(f->engine, f->best, q, max_iter, &f->owner->result.refine_passes,
                                      &params, f->err));
         if (max_iter > 0) {
@@ -118,6 +121,8 @@ km_status km_fit_keep_falling(km_fit_job *f, km_finish_model *finished, int64_t 
         // No update has weighed these clusters: the finishing pass does.
         KM_TRY(f->engine->backend->finish(f->engine, &finished[q], 1, f->err));
         memcpy(f->best[q].centroids + k * f->engine->d, finished[q].weights, (size_t)k * sizeof(double));
-        return finish_numbered(f, finished, q);
+        KM_TRY(km_fit_number_clusters(f, q));
+        break;
     }
+    return changed ? km_fit_finish_again(f, finished, q) : KM_OK;
 }

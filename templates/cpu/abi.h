@@ -6,7 +6,7 @@
 // SoA group lies at [f * soa_points + i]. The last SoA group is padded with zeros. A chunk is at most KM_CHUNK_POINTS
 // points (65,536, a multiple of every soa_points). One thread works on it. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 9
+#define KM_CPU_ABI 10
 #include <stdint.h>
 
 // Numbers of a row of sums: d sums of w x, the sum of w, the count of points with w > 0 (a point of weight 0 keeps no
@@ -83,11 +83,11 @@ typedef struct km_cpu_seeding {
 // centroid. Labels and d1^2 are bitwise the same on every backend: acc = fma(t, t, acc), t = x - c, in double, over
 // features in index order.
 enum {
-    KM_CPU_SUM_WEIGHT,   // sum of w
-    KM_CPU_SUM_COUNT,    // points
-    KM_CPU_SUM_SSE,      // sum of w d1^2
-    KM_CPU_SUM_DISTANCE, // sum of w d1; here and below d1 and d2 may have the plan's type
-    KM_CPU_SUM_MARGIN,   // sum of w (d2 - d1) / d2, 0 where d2 = 0 or k = 1
+    KM_CPU_SUM_WEIGHT, // sum of w
+    KM_CPU_SUM_COUNT,  // points
+    KM_CPU_SUM_SSE,    // sum of w d1^2
+    KM_CPU_SUM_DISTANCE, // sum of w d1, or distances to `means`; here and below d1 and d2 may have the plan's type
+    KM_CPU_SUM_MARGIN, // sum of w (d2 - d1) / d2, 0 where d2 = 0 or k = 1
     KM_CPU_SUMS
 };
 
@@ -99,9 +99,11 @@ typedef struct km_cpu_finish_model {
     const double *centroids;
     const double *columns; // the same by feature: d rows of KM_CPU_FEW_CLUSTERS; not read for more clusters
     const void *table;     // the same as in km_cpu_slot; not read for k = 1
-    int32_t *labels;       // out: the nearest centroid, the lowest index among equals; NULL: not wanted
-    double *squares;       // out: d1^2; NULL: not wanted
-    double *sums;          // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
+    // The same of other rows, k of any doubles, from whose row `label` distances are summed; NULL: from the centroids.
+    const double *means, *mean_columns;
+    int32_t *labels; // out: the nearest centroid, the lowest index among equals; NULL: not wanted
+    double *squares; // out: d1^2; NULL: not wanted
+    double *sums;    // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
 } km_cpu_finish_model;
 
 typedef struct km_cpu_finish {

@@ -237,10 +237,10 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
 //@ end
 //@ if not float64
 //@ if finish_avx512
-// Squared distances of a span to the nearest of few centroids. A feature of all of them fits two vectors, from which an
+// Squared distances of a span to few rows by label. A feature of all of them fits two vectors, from which an
 // instruction picks by label.
 KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_finish *finish,
-                                            const km_cpu_finish_model *model) {
+                                            const double *columns) {
     const int64_t count = span->count;
     for (int64_t base = 0; base < count; base += SOA_POINTS) {
         const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
@@ -249,7 +249,7 @@ KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_f
             km_doubles square = KM_D_SPLAT(0);
             for (int f = 0; f < D; f++) {
                 const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * SOA_POINTS + i),
-                                              KM_D_PICK(model->columns + KM_CPU_FEW_CLUSTERS * f, labels));
+                                              KM_D_PICK(columns + KM_CPU_FEW_CLUSTERS * f, labels));
                 square = KM_D_FMA(t, t, square);
             }
             KM_D_STORE(span->squares + base + i, square);
@@ -276,14 +276,15 @@ KM_TARGET static void km_finish_labels(int32_t *to, const int32_t *from, int64_t
 }
 
 //@ end
-// Squared distances of a span to the nearest of any number of centroids, point by point.
-KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
-                                        const km_cpu_finish_model *model) {
+//@ end
+// Squared distances of a span to any number of rows by label, point by point.
+KM_TARGET static void km_finish_squares(double *out, km_finish_span *span, const km_cpu_finish *finish,
+                                        const double *rows) {
     //@ if finish_rows
     if (!span->rows_count) km_finish_rows(span, finish);
     //@ end
     for (int64_t i = 0; i < span->count; i++) {
-        const double *c = model->centroids + span->labels[i] * (int64_t)FINISH_ROW;
+        const double *c = rows + span->labels[i] * (int64_t)FINISH_ROW;
         //@ if finish_rows
         const double *x = span->rows + i * FINISH_ROW;
         km_doubles squares = KM_D_SPLAT(0);
@@ -294,7 +295,7 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
         }
         KM_D_STORE(lanes, squares);
         for (int l = 0; l < DOUBLES; l++) square += lanes[l];
-        span->squares[i] = square;
+        out[i] = square;
         //@ else
         const int64_t at = span->first + i;
         const km_real *x =
@@ -310,12 +311,31 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
             const double t = (double)x[f * SOA_POINTS] - c[f];
             parts[0] += t * t;
         }
-        span->squares[i] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+        out[i] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
         //@ end
     }
 }
 
-//@ end
+// Distances of a span to the means by label, in the place of those to the centroids.
+KM_TARGET static void km_finish_mean_distances(km_finish_span *span, const km_cpu_finish *finish,
+                                               const km_cpu_finish_model *model) {
+    //@ if finish_avx512
+    if (model->k <= KM_CPU_FEW_CLUSTERS)
+        km_finish_squares_few(span, finish, model->mean_columns);
+    else
+        km_finish_squares(span->squares, span, finish, model->means);
+    km_finish_distances(span);
+    //@ else
+    km_finish_squares(span->distances, span, finish, model->means);
+    for (int64_t at = 0; at < span->count; at += LANES) {
+        km_real rounded[LANES];
+        for (int i = 0; i < LANES; i++)
+            rounded[i] = at + i < span->count ? (km_real)span->distances[at + i] : 0;
+        KM_STORE_WIDE(span->distances + at, KM_SQRT(KM_LOAD(rounded)));
+    }
+    //@ end
+}
+
 //@ if finish_avx512
 // How many bits of `count` points are set.
 KM_TARGET static inline int64_t km_count_bits(const uint16_t *words, int64_t count) {
@@ -424,15 +444,16 @@ static void km_finish_sums_many(const km_finish_span *span, const km_cpu_finish_
 // Sums of a span, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
                                     const km_cpu_finish_model *model) {
+    if (model->means) km_finish_mean_distances(span, finish, model);
     //@ if not float64
     //@ if finish_avx512
     if (model->k <= KM_CPU_FEW_CLUSTERS)
-        km_finish_squares_few(span, finish, model);
+        km_finish_squares_few(span, finish, model->columns);
     else
-        km_finish_squares(span, finish, model);
-    if (model->k == 1) km_finish_distances(span);
+        km_finish_squares(span->squares, span, finish, model->centroids);
+    if (model->k == 1 && !model->means) km_finish_distances(span);
     //@ else
-    km_finish_squares(span, finish, model);
+    km_finish_squares(span->squares, span, finish, model->centroids);
     //@ end
     //@ end
     if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)

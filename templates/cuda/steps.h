@@ -87,6 +87,11 @@ typedef struct km_assign_args {
     int *labels;     // [models][count]; may be NULL in km_finish_few_clusters
     double *nearest; // [models][count]: squared distance
     double *margin;  // [models][count], or NULL
+    double *
+        distance; // [models][count]: to the centroid, or to the mean of the label; or NULL: roots of `nearest`
+    const void *means; // rows of means like those of `table`, of the models that have some; not of CSR points
+    const long long
+        *mean_rows; // per model: its first row of means, or -1; of CSR points a column; NULL: all -1
 } km_assign_args;
 
 // Of the models of km_silhouette. Rows of centroids stand first, in the order of the models; then rows of means, of
@@ -112,5 +117,8 @@ enum {
     KM_FINISH_MARGIN,
     KM_FINISH_SUMS
 };
+
+// Parts that a block of km_label_sums makes side by side.
+#define KM_LABEL_PARTS(d) ((d) <= 32 ? 8 : (d) < KM_THREADS ? KM_THREADS / (d) : 1)
 
 #endif

@@ -60,7 +60,36 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 4)
         args.labels[out] = point.label;
         args.nearest[out] = point.square;
         if (args.margin) args.margin[out] = point.margin;
+        if (!args.distance) continue;
+        args.distance[out] = point.distance;
+        if (!args.mean_rows || args.mean_rows[model] < 0) continue;
+        const double *mean = table + args.mean_rows[model] + point.label;
+        const double dot = sparse_dot_of(points, row, mean, pitch).dot;
+        args.distance[out] = __dsqrt_rn(sparse_square(square, __dsub_rn(dot, mean[D * (long long)pitch])));
     }
 }
 
 //@ include cuda/steps/finish_sums.cu
+
+// As for dense points: a warp has a part's points, its lanes the nonzeros of one.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_label_sums(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                  long long points_each, int model) {
+    constexpr int PARTS = KM_LABEL_PARTS(D);
+    const km_sparse_table &points = *(const km_sparse_table *)args.points;
+    const int part = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const long long first = blockIdx.x * points_each, numbers = args.ks[model] * (long long)D;
+    const long long end = first + points_each < args.count ? first + points_each : args.count;
+    double *out = partial + (blockIdx.x * (long long)PARTS + part) * numbers;
+    if (part >= PARTS) return;
+    for (long long at = lane; at < numbers; at += 32) out[at] = 0.0;
+    for (long long i = first + part; i < end; i += PARTS) {
+        const km_row row = km_row_of(points, args.first + i);
+        const km_real *values = (const km_real *)points.values + row.begin;
+        const km_index *columns = (const km_index *)points.indices + row.begin;
+        const double weight = km_weight(weights, args.first + i);
+        double *sums = out + args.labels[model * args.count + i] * (long long)D;
+        __syncwarp();
+        for (unsigned e = lane; e < row.count; e += 32) sums[columns[e]] += weight * (double)values[e];
+    }
+}

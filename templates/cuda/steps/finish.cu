@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Finish: labels, distances and sums of the models in one last pass. Labels are
 // bitwise those of every other backend. Few clusters: km_finish_few_clusters reads the points once for each model.
-// Many: km_assign writes each point's label and distance, and km_finish_chunks adds them. Both add chunk by chunk,
+// Many: km_assign writes each point's label and distances, and km_finish_chunks adds them. Both add chunk by chunk,
 // in index order.
 //@ if not float64
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24.
@@ -80,6 +80,23 @@ __device__ __forceinline__ double finish_square_of_row(const km_real *x, const k
     return finish_square(x, centroid);
 }
 
+__device__ __forceinline__ float finish_root(float value) {
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
+    return root;
+}
+
+// Distance to a row of means.
+__device__ __forceinline__ float finish_distance(const km_real *x, const km_real *mean) {
+    float square = 0.0f;
+#pragma unroll(STEP_ROW_IN_REGISTERS ? int(D) : 8)
+    for (int f = 0; f < D; f++) {
+        const float t = x[f] - mean[f];
+        square = fma(t, t, square);
+    }
+    return finish_root(square);
+}
+
 // The nearest centroid by distances in double.
 __device__ __forceinline__ finish_point finish_exact(const km_real *x, const double *centroids, int k) {
     const double infinity = __longlong_as_double(0x7ff0000000000000ll);
@@ -96,13 +113,24 @@ __device__ __forceinline__ finish_point finish_exact(const km_real *x, const dou
     return finish_of_squares(label, nearest, second, k);
 }
 
-__device__ __forceinline__ float finish_root(float value) {
-    float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
-    return root;
+//@ else
+__device__ __forceinline__ double finish_distance(const km_real *x, const km_real *mean) {
+    double square = 0.0;
+#pragma unroll(STEP_ROW_IN_REGISTERS ? int(D) : 8)
+    for (int f = 0; f < D; f++) {
+        const double t = x[f] - mean[f];
+        square = fma(t, t, square);
+    }
+    return __dsqrt_rn(square);
 }
 
 //@ end
+// The rows of a model's means; NULL: it has none.
+__device__ __forceinline__ const km_real *finish_means(const km_assign_args &args, int model) {
+    if (!args.mean_rows || args.mean_rows[model] < 0) return nullptr;
+    return (const km_real *)args.means + args.mean_rows[model] * D;
+}
+
 // Decides the label of a point, from the two nearest; resolves it in double where it is ambiguous.
 __device__ __forceinline__ finish_point finish_decide(const finish_nearest &found, const km_real *x,
                                                       const double *centroids, const km_real *table, int k) {
@@ -182,6 +210,7 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
     const double *centroids = args.centroids + args.rows[model] * D;
     const km_real *table = (const km_real *)args.table + args.rows[model] * D;
     const km_real *points = (const km_real *)args.points + (args.first + first) * D;
+    const km_real *means = finish_means(args, model);
     unsigned *counts = (unsigned *)(finish_memory + k * FINISH_NUMBERS * KM_FINISH_THREADS);
     for (int at = threadIdx.x; at < k * FINISH_NUMBERS * KM_FINISH_THREADS; at += KM_FINISH_THREADS)
         finish_memory[at] = 0.0;
@@ -200,8 +229,11 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
         for (int p = 0; p < FINISH_POINTS; p++) {
             const int i = base + p * KM_FINISH_THREADS;
             if (i >= count) break;
-            const finish_point point =
+            finish_point point =
                 finish_decide(found[p], STEP_ROW_IN_REGISTERS ? here[p] : x[p], centroids, table, k);
+            if (means)
+                point.distance = finish_distance(STEP_ROW_IN_REGISTERS ? here[p] : x[p],
+                                                 means + (long long)point.label * D);
             finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point,
                        km_weight(weights, args.first + first + i));
             if (labels) labels[i] = point.label;
@@ -212,13 +244,13 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
                  k);
 }
 
-// Block (subchunk, model): labels and squared distances, and margins if args.margin is not NULL.
+// Block (subchunk, model): labels and squared distances; margins and distances where they are not NULL.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_assign(const __grid_constant__ km_assign_args args) {
     const int model = blockIdx.y, k = args.ks[model];
     const double *centroids = args.centroids + args.rows[model] * D;
     const km_real *table = (const km_real *)args.table + args.rows[model] * D;
-    const km_real *points = (const km_real *)args.points + args.first * D;
+    const km_real *points = (const km_real *)args.points + args.first * D, *means = finish_means(args, model);
     for (int p = 0; p < KM_SUBCHUNK_POINTS; p += FINISH_POINTS * KM_THREADS) {
         const long long first = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p + threadIdx.x;
         const km_real *x[FINISH_POINTS];
@@ -239,8 +271,32 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             args.labels[out] = point.label;
             args.nearest[out] = point.square;
             if (args.margin) args.margin[out] = point.margin;
+            if (args.distance)
+                args.distance[out] = means ? finish_distance(STEP_ROW_IN_REGISTERS ? here[q] : x[q],
+                                                             means + (long long)point.label * D)
+                                           : __dsqrt_rn(point.square);
         }
     }
 }
 
 //@ include cuda/steps/finish_sums.cu
+
+// Sums of the points of each label, in double: partial[block][part][cluster][feature], of which a thread owns features.
+// A block has points_each points.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_label_sums(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                  long long points_each, int model) {
+    constexpr int PARTS = KM_LABEL_PARTS(D), WIDTH = D < KM_THREADS ? int(D) : int(KM_THREADS);
+    const int part = threadIdx.x / WIDTH, k = args.ks[model];
+    const long long first = blockIdx.x * points_each;
+    const long long end = first + points_each < args.count ? first + points_each : args.count;
+    const km_real *points = (const km_real *)args.points;
+    double *out = partial + (blockIdx.x * (long long)PARTS + part) * k * D;
+    if (part >= PARTS) return;
+    for (int f = threadIdx.x % WIDTH; f < D; f += WIDTH) {
+        for (int j = 0; j < k; j++) out[j * (long long)D + f] = 0.0;
+        for (long long i = first + part; i < end; i += PARTS)
+            out[args.labels[model * args.count + i] * (long long)D + f] +=
+                km_weight(weights, args.first + i) * (double)points[(args.first + i) * D + f];
+    }
+}

@@ -2,17 +2,18 @@
 // What km_assign wrote of a point; its label is -1 - lane where there is no point.
 struct finish_assigned {
     int label;
-    double weight, square, margin;
+    double weight, square, distance, margin;
 };
 
 __device__ __forceinline__ finish_assigned finish_load(const km_assign_args &args, const double *weights,
                                                        int model, long long at, long long end) {
-    finish_assigned point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
+    finish_assigned point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0, 0.0};
     if (at < end) {
         const long long from = model * args.count + at;
         point.label = args.labels[from];
         point.weight = km_weight(weights, args.first + at);
         point.square = args.nearest[from];
+        point.distance = args.distance ? args.distance[from] : __dsqrt_rn(point.square);
         point.margin = args.margin[from];
     }
     return point;
@@ -27,7 +28,7 @@ __device__ __forceinline__ void finish_write_tile(finish_tile *tile, const finis
     const int lane = threadIdx.x;
     tile->weight[lane] = point.weight;
     tile->sse[lane] = __dmul_rn(point.weight, point.square);
-    tile->distance[lane] = __dmul_rn(point.weight, __dsqrt_rn(point.square));
+    tile->distance[lane] = __dmul_rn(point.weight, point.distance);
     tile->margin[lane] = __dmul_rn(point.weight, point.margin);
 }
 

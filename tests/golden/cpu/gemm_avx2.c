@@ -132,29 +132,4 @@ KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old
 
 // ... 8 definitions
 
-// ... 6 definitions
-
-// Squared distances of a span to the nearest of any number of centroids, point by point.
-KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
-                                        const km_cpu_finish_model *model) {
-    for (int64_t i = 0; i < span->count; i++) {
-        const double *c = model->centroids + span->labels[i] * (int64_t)FINISH_ROW;
-        const int64_t at = span->first + i;
-        const km_real *x =
-            (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
-        double parts[4] = {0, 0, 0, 0}; // four sums, so that an addition need not wait for the one before
-        int64_t f = 0;
-        for (; f + 4 <= D; f += 4)
-            for (int p = 0; p < 4; p++) {
-                const double t = (double)x[(f + p) * SOA_POINTS] - c[f + p];
-                parts[p] += t * t;
-            }
-        for (; f < D; f++) {
-            const double t = (double)x[f * SOA_POINTS] - c[f];
-            parts[0] += t * t;
-        }
-        span->squares[i] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
-    }
-}
-
-// ... 5 definitions
+// ... 13 definitions

@@ -18,7 +18,7 @@
 // SoA group lies at [f * soa_points + i]. The last SoA group is padded with zeros. A chunk is at most KM_CHUNK_POINTS
 // points (65,536, a multiple of every soa_points). One thread works on it. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 9
+#define KM_CPU_ABI 10
 #include <stdint.h>
 
 // ... 4 definitions
@@ -59,7 +59,21 @@ typedef struct km_cpu_chain {
     double *potentials; // out: sum over the chunk of w min(nearest, |x - candidate|^2), for each candidate
 } km_cpu_chain;
 
-// ... 6 definitions
+// ... 1 definition
+
+// The finishing pass of models over points of a chunk. d1 and d2 are the distances to the nearest and second-nearest
+// centroid. Labels and d1^2 are bitwise the same on every backend: acc = fma(t, t, acc), t = x - c, in double, over
+// features in index order.
+enum {
+    KM_CPU_SUM_WEIGHT,   // sum of w
+    KM_CPU_SUM_COUNT,    // points
+    KM_CPU_SUM_SSE,      // sum of w d1^2
+    KM_CPU_SUM_DISTANCE, // sum of w d1, or distances to `means`; here and below d1 and d2 may have the plan's type
+    KM_CPU_SUM_MARGIN,   // sum of w (d2 - d1) / d2, 0 where d2 = 0 or k = 1
+    KM_CPU_SUMS
+};
+
+// ... 4 definitions
 
 #endif
 #include <math.h>
@@ -572,12 +586,12 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
 
 // ... 1 definition
 
-// Squared distances of a span to the nearest of any number of centroids, point by point.
-KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
-                                        const km_cpu_finish_model *model) {
+// Squared distances of a span to any number of rows by label, point by point.
+KM_TARGET static void km_finish_squares(double *out, km_finish_span *span, const km_cpu_finish *finish,
+                                        const double *rows) {
     if (!span->rows_count) km_finish_rows(span, finish);
     for (int64_t i = 0; i < span->count; i++) {
-        const double *c = model->centroids + span->labels[i] * (int64_t)FINISH_ROW;
+        const double *c = rows + span->labels[i] * (int64_t)FINISH_ROW;
         const double *x = span->rows + i * FINISH_ROW;
         km_doubles squares = KM_D_SPLAT(0);
         double lanes[DOUBLES], square = 0;
@@ -587,7 +601,19 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
         }
         KM_D_STORE(lanes, squares);
         for (int l = 0; l < DOUBLES; l++) square += lanes[l];
-        span->squares[i] = square;
+        out[i] = square;
+    }
+}
+
+// Distances of a span to the means by label, in the place of those to the centroids.
+KM_TARGET static void km_finish_mean_distances(km_finish_span *span, const km_cpu_finish *finish,
+                                               const km_cpu_finish_model *model) {
+    km_finish_squares(span->distances, span, finish, model->means);
+    for (int64_t at = 0; at < span->count; at += LANES) {
+        km_real rounded[LANES];
+        for (int i = 0; i < LANES; i++)
+            rounded[i] = at + i < span->count ? (km_real)span->distances[at + i] : 0;
+        KM_STORE_WIDE(span->distances + at, KM_SQRT(KM_LOAD(rounded)));
     }
 }
 
@@ -658,7 +684,8 @@ static void km_finish_sums_many(const km_finish_span *span, const km_cpu_finish_
 // Sums of a span, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
                                     const km_cpu_finish_model *model) {
-    km_finish_squares(span, finish, model);
+    if (model->means) km_finish_mean_distances(span, finish, model);
+    km_finish_squares(span->squares, span, finish, model->centroids);
     if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)
         km_finish_sums_few(span, model);
     else

@@ -331,7 +331,19 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
     }
 }
 
-// ... 6 definitions
+// ... 5 definitions
+
+// Distances of a span to the means by label, in the place of those to the centroids.
+KM_TARGET static void km_finish_mean_distances(km_finish_span *span, const km_cpu_finish *finish,
+                                               const km_cpu_finish_model *model) {
+    if (model->k <= KM_CPU_FEW_CLUSTERS)
+        km_finish_squares_few(span, finish, model->mean_columns);
+    else
+        km_finish_squares(span->squares, span, finish, model->means);
+    km_finish_distances(span);
+}
+
+// ... 1 definition
 
 // Sums of a span for clusters from .. from + 4 - 1: each adds the points that have its label.
 KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_finish_model *model,
@@ -447,11 +459,12 @@ static void km_finish_sums_many(const km_finish_span *span, const km_cpu_finish_
 // Sums of a span, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
                                     const km_cpu_finish_model *model) {
+    if (model->means) km_finish_mean_distances(span, finish, model);
     if (model->k <= KM_CPU_FEW_CLUSTERS)
-        km_finish_squares_few(span, finish, model);
+        km_finish_squares_few(span, finish, model->columns);
     else
-        km_finish_squares(span, finish, model);
-    if (model->k == 1) km_finish_distances(span);
+        km_finish_squares(span->squares, span, finish, model->centroids);
+    if (model->k == 1 && !model->means) km_finish_distances(span);
     if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)
         km_finish_sums_few(span, model);
     else

@@ -66,4 +66,4 @@ KM_TARGET static void km_add_masked(const km_cpu_slot *slot, const km_cpu_chunk 
 
 // ... 4 definitions
 
-// ... 12 definitions
+// ... 14 definitions

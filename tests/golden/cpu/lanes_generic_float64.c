@@ -393,6 +393,29 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
     }
 }
 
-// ... 5 definitions
+// Squared distances of a span to any number of rows by label, point by point.
+KM_TARGET static void km_finish_squares(double *out, km_finish_span *span, const km_cpu_finish *finish,
+                                        const double *rows) {
+    for (int64_t i = 0; i < span->count; i++) {
+        const double *c = rows + span->labels[i] * (int64_t)FINISH_ROW;
+        const int64_t at = span->first + i;
+        const km_real *x =
+            (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
+        double parts[4] = {0, 0, 0, 0}; // four sums, so that an addition need not wait for the one before
+        int64_t f = 0;
+        for (; f + 4 <= D; f += 4)
+            for (int p = 0; p < 4; p++) {
+                const double t = (double)x[(f + p) * SOA_POINTS] - c[f + p];
+                parts[p] += t * t;
+            }
+        for (; f < D; f++) {
+            const double t = (double)x[f * SOA_POINTS] - c[f];
+            parts[0] += t * t;
+        }
+        out[i] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+    }
+}
+
+// ... 6 definitions
 
 // ... 1 definition

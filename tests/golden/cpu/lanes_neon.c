@@ -38,4 +38,4 @@ static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {
 
 // ... 8 definitions
 
-// ... 15 definitions
+// ... 16 definitions

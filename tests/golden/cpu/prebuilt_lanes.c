@@ -217,7 +217,7 @@ enum {
     PAIR_POINTS = 2 * LANES // points of two vectors
 };
 
-// ... 18 definitions
+// ... 19 definitions
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     km_finish_span span;

@@ -343,4 +343,4 @@ enum {
     PAIR_POINTS = 2 * LANES // points of two vectors
 };
 
-// ... 9 definitions
+// ... 11 definitions

@@ -28,6 +28,7 @@
 #define km_assign interface_km_assign
 #define km_finish_chunks interface_km_finish_chunks
 #define km_finish_add interface_km_finish_add
+#define km_label_sums interface_km_label_sums
 #define km_silhouette interface_km_silhouette
 #define km_farthest_subchunk interface_km_farthest_subchunk
 #define km_farthest_pick interface_km_farthest_pick

@@ -595,7 +595,7 @@ __device__ km_pass_facts km_pass = {KM_ABI_VERSION,
 #ifndef KM_DRAWS_H
 #define KM_DRAWS_H
 
-// ... 30 definitions
+// ... 31 definitions
 
 // Seeding: greedy k-means++ as runtime/seed.h states it. km_seed_draw decides the pick before and draws candidates, as
 // for dense points. km_seed_columns then makes the last pick and the candidates columns of a chain's table; there are
@@ -605,7 +605,7 @@ constexpr int SEED_COLUMNS = 16;                             // column 0 is the 
 constexpr int SEED_POINTS = KM_SUBCHUNK_POINTS / KM_THREADS; // of a thread of km_seed_draw
 static_assert(KM_CANDIDATES_MAX < SEED_COLUMNS, "a column for each candidate");
 
-// ... 39 definitions
+// ... 40 definitions
 
 // ==== The host part: what the header declares ==============================================================
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)

@@ -41,7 +41,27 @@ typedef struct km_update_args {
         part_sums; // [slots][KM_UPDATE_PARTS][4]: partial sums of the blocks of a slot; not used where it has one block
 } km_update_args;
 
-// ... 4 definitions
+// ... 1 definition
+
+typedef struct km_assign_args {
+    const void *points;
+    long long first, count;  // of the points: whole chunks but for the last one
+    const double *centroids; // rows of all models
+    const void *table;       // the same in the plan's type
+    const int *ks;           // per model
+    const long long *rows;   // per model: its first row of centroids
+    int models;
+    int *labels;     // [models][count]; may be NULL in km_finish_few_clusters
+    double *nearest; // [models][count]: squared distance
+    double *margin;  // [models][count], or NULL
+    double *
+        distance;      // [models][count]: to the centroid, or to the mean of the label; or NULL: roots of `nearest`
+    const void *means; // rows of means like those of `table`, of the models that have some; not of CSR points
+    const long long
+        *mean_rows; // per model: its first row of means, or -1; of CSR points a column; NULL: all -1
+} km_assign_args;
+
+// ... 3 definitions
 
 #endif
 // For several steps: sums over a block of threads, the weight of a point.
@@ -123,13 +143,13 @@ seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], cons
 // Compiled apart: finish
 // Finish: labels, distances and sums of the models in one last pass. Labels are
 // bitwise those of every other backend. Few clusters: km_finish_few_clusters reads the points once for each model.
-// Many: km_assign writes each point's label and distance, and km_finish_chunks adds them. Both add chunk by chunk,
+// Many: km_assign writes each point's label and distances, and km_finish_chunks adds them. Both add chunk by chunk,
 // in index order.
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24.
 // Where the second-nearest centroid is not farther than the nearest by more than that, the point is ambiguous and
 // resolved in double. Squared distances are added in double; distances and margins are float.
 
-// ... 8 definitions
+// ... 10 definitions
 
 // Decides the label of a point, from the two nearest; resolves it in double where it is ambiguous.
 __device__ __forceinline__ finish_point finish_decide(const finish_nearest &found, const km_real *x,
@@ -177,7 +197,7 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
     }
 }
 
-// ... 8 definitions
+// ... 9 definitions
 
 // ==== Silhouettes ==========================================================================================
 // Compiled apart: silhouette

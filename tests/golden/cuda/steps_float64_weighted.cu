@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 3..5, type: float64, target: cuda:sm_90} weighted: The steps around the pass (whole); Loading (whole); Seeding (whole); Finishing (whole); Silhouettes (whole); Relocation (whole); The update (whole)
 // "..." stands for what a template or an earlier part shows.
 
-// ... 20 definitions
+// ... 21 definitions
 
 __device__ __forceinline__ double km_weight(const double *weights, long long i) {
     return weights[i];
@@ -59,10 +59,10 @@ seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], cons
 // Compiled apart: finish
 // Finish: labels, distances and sums of the models in one last pass. Labels are
 // bitwise those of every other backend. Few clusters: km_finish_few_clusters reads the points once for each model.
-// Many: km_assign writes each point's label and distance, and km_finish_chunks adds them. Both add chunk by chunk,
+// Many: km_assign writes each point's label and distances, and km_finish_chunks adds them. Both add chunk by chunk,
 // in index order.
 
-// ... 4 definitions
+// ... 6 definitions
 
 // Decides the label of a point, from the two nearest; resolves it in double where it is ambiguous.
 __device__ __forceinline__ finish_point finish_decide(const finish_nearest &found, const km_real *x,
@@ -105,7 +105,7 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
     }
 }
 
-// ... 8 definitions
+// ... 9 definitions
 
 // ==== Silhouettes ==========================================================================================
 // Compiled apart: silhouette
