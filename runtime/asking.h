@@ -5,23 +5,24 @@
 #define KM_RUNTIME_ASKING_H
 #include "../base/clock.h"
 #include "../base/error.h"
-#include "threads.h"
+#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct km_asking {
     int (*stop)(void *user); // Asked by the thread that called the library; non-zero: all stop.
     void *user;
+    pthread_t caller;      // Who asks. (In a team within a team every thread is the first of its own.)
     double asked_ms;       // When it was asked last; 0 at first.
     atomic_int is_stopped; // It said so.
 } km_asking;
 
 enum { KM_ASK_EVERY_MS = 20 };
 
-// For every piece of work, outside of parallel regions or in those that the caller's thread opened. NULL: nobody asks.
+// For every piece of work, on any thread. NULL: nobody asks.
 static inline int km_asking_stops(km_asking *asking) {
     if (!asking) return 0;
     if (atomic_load_explicit(&asking->is_stopped, memory_order_relaxed)) return 1;
-    if (omp_get_thread_num() != 0) return 0;
+    if (!pthread_equal(pthread_self(), asking->caller)) return 0;
     double now_ms = km_now_ms();
     if (now_ms < asking->asked_ms + KM_ASK_EVERY_MS) return 0;
     asking->asked_ms = now_ms;

@@ -55,10 +55,12 @@ static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_
     return engine->layout->finish_create(&f->pass, models, err);
 }
 
+// What is finished between two questions whether to stop: so many points, and models with up to so many products
+// of a point's and a centroid's coordinates, some 20 ms. Points are always cut alike, so that the bits of a model's
+// sums do not depend on the other models.
 enum {
-    PART_POINTS_MIN = 2048, // whole SoA groups
-    PART_VALUES = 1 << 21,
-    PART_CLUSTERS_MIN = 256 // models of so many clusters are finished by parts of the fewest points
+    PART_POINTS = 2048, // whole SoA groups
+    PART_PRODUCTS = 1 << 26
 };
 
 static double *point_sums_of(const finisher *f, int64_t thread) {
@@ -128,44 +130,36 @@ static void model_clear(km_finish_model *model, int64_t d) {
     memset(model->margin, 0, (size_t)model->k * sizeof *model->margin);
 }
 
-// Points that are finished between two questions whether to stop. The features alone decide, so that the bits of a
-// model's sums do not depend on the other models.
-static int64_t part_points(int64_t d) {
-    int64_t points = KM_CHUNK_POINTS;
-    while (points > PART_POINTS_MIN && points * d > PART_VALUES) points /= 2;
-    return points;
-}
-
 // The models from .. to - 1 of a chunk's points, first .. first + count - 1. 0: stopped.
 static int finish_parts(const finisher *f, km_cpu_finish_model *own, const km_finish_model *models,
-                        int64_t from, int64_t to, int64_t first, int64_t count, int64_t part) {
+                        int64_t from, int64_t to, int64_t first, int64_t count) {
     cpu_finish_pass pass = f->pass;
     pass.count = to - from;
-    for (int64_t at = first; pass.count && at < first + count; at += part) {
+    for (int64_t at = first; at < first + count; at += PART_POINTS) {
         if (km_asking_stops(f->engine->base.asking)) return 0;
         for (int64_t m = from; m < to; m++)
             own[m].labels = models[m].labels ? models[m].labels + at
                             : models[m].sums ? labels_of(f, omp_get_thread_num(), m) + (at - first)
                                              : NULL;
-        f->engine->layout->finish(&pass, own + from, at, km_min(part, first + count - at));
+        f->engine->layout->finish(&pass, own + from, at, km_min(PART_POINTS, first + count - at));
     }
     return 1;
 }
 
-// One chunk: models one after the other where each takes long, as sums of many clusters are added point by point; so
-// are all where points lie as CSR.
+// One chunk, by as many models side by side as a part's products allow, at least one; where points lie as CSR, whose
+// loop asks itself, by all.
 static int finish_chunk(const finisher *f, km_cpu_finish_model *own, const km_finish_model *models,
                         int64_t chunk) {
-    int64_t first = chunk * KM_CHUNK_POINTS, count = cpu_chunk_points(f->engine, chunk), m = 0;
-    int64_t part = part_points(f->engine->base.d);
-    if (f->engine->sparse)
-        return finish_parts(f, own, models, 0, f->pass.count, first, count, PART_POINTS_MIN);
-    while (m < f->pass.count && models[m].k < PART_CLUSTERS_MIN) m++;
-    if (!finish_parts(f, own, models, 0, m, first, count, part)) return 0;
-    for (; m < f->pass.count; m++)
-        if (!finish_parts(f, own, models, m, m + 1, first, count,
-                          models[m].k < PART_CLUSTERS_MIN ? part : km_min(part, PART_POINTS_MIN)))
-            return 0;
+    int64_t first = chunk * KM_CHUNK_POINTS, count = cpu_chunk_points(f->engine, chunk);
+    int64_t clusters_max = PART_PRODUCTS / PART_POINTS / f->engine->base.d;
+    for (int64_t from = 0, to; from < f->pass.count; from = to) {
+        int64_t clusters = models[from].k;
+        for (to = from + 1; to < f->pass.count; to++) {
+            clusters += models[to].k;
+            if (clusters > clusters_max && !f->engine->sparse) break;
+        }
+        if (!finish_parts(f, own, models, from, to, first, count)) return 0;
+    }
     return 1;
 }
 

@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "../../gen/memory.h"
 #include "../../templates/both.h"
+#include "../asking.h"
 #include "../resident.h"
 #include "../sample.h"
 #include "../threads.h"
@@ -11,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of each feature, to find its lattice.
-enum { LATTICE_POINTS = 1024 };
+enum {
+    LATTICE_POINTS = 1024, // of each feature, to find its lattice
+    POINTS_ASKED = 256     // are labelled between two questions whether to stop
+};
 // Fewer are done before other threads have begun.
 #define PRODUCTS_SHARED ((int64_t)1 << 21)
 // Of the draws: no restart has these numbers.
@@ -250,8 +253,11 @@ static void label_all(const model *m, int threads) {
     int64_t d = m->sample->d;
     (void)threads;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < m->sample->count; i++)
-        m->labels[i] = nearest_centroid(m, m->sample->points + i * d);
+    for (int64_t from = 0; from < m->sample->count; from += POINTS_ASKED) {
+        if (km_asking_stops(m->sample->asking)) continue;
+        int64_t to = least(from + POINTS_ASKED, m->sample->count);
+        for (int64_t i = from; i < to; i++) m->labels[i] = nearest_centroid(m, m->sample->points + i * d);
+    }
 }
 
 int64_t km_valley_threads(const km_valley_sample *sample, int64_t clusters, int64_t threads) {
@@ -275,13 +281,18 @@ km_status km_valleys(double *valleys, const km_valley_sample *sample, const doub
         return km_fail_memory(err, "the valleys between clusters", bytes);
     }
     label_all(&m, team);
+    km_status status = km_asking_status(sample->asking, err);
+    if (status != KM_OK) goto done;
     join_neighbours(&m, (double *)work);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team) if (team > 1)
     for (int64_t a = 0; a < k; a++) {
+        if (km_asking_stops(sample->asking)) continue;
         place *places = (place *)(work + omp_get_thread_num() * each);
         valleys[a] = pair_valley(&m, places, (double *)(places + count), a);
     }
+    status = km_asking_status(sample->asking, err);
+done:
     free(m.labels);
     free(work);
-    return KM_OK;
+    return status;
 }

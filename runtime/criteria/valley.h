@@ -17,10 +17,13 @@
 #include <kmgen/data.h>
 #include <kmgen/kmgen.h>
 
+struct km_asking;
+
 typedef struct km_valley_sample {
     int64_t count, d;
-    double *points;  // count x d, clustered space; owned
-    double *weights; // count, or NULL: all 1; owned
+    double *points;           // count x d, clustered space; owned
+    double *weights;          // count, or NULL: all 1; owned
+    struct km_asking *asking; // NULL, as km_valley_sample_make leaves it: nobody asks
 } km_valley_sample;
 
 // Points for valleys of models of these numbers of clusters: all, or a stratified sample drawn by the seed. count is 0

@@ -205,6 +205,7 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
         asking.progress_user = &f;
         f.asking.stop = ask_within;
         f.asking.user = &f;
+        f.asking.caller = pthread_self();
         f.asked = f.params;
         f.params = &asking;
     }
