@@ -73,15 +73,19 @@ binary=$(ls cache/*.bin)
 run_ok "after a killed build" "${fit[@]}" r.json --compiler "$work/counting-cc"
 expect "a killed build's files stay" nothing_left cache
 # A lock that is held is waited for.
-(exec 9>>"${binary%.bin}.lock" && flock 9 && sleep 1.5) &
-holder=$!
-until [ -e "${binary%.bin}.lock" ]; do sleep 0.02; done
-sleep 0.1
+hold "${binary%.bin}.lock"
 rm "$binary"
-before=$(date +%s%N)
-run_ok "behind a lock" "${fit[@]}" r.json --compiler "$work/counting-cc"
-expect "a lock was not waited for" [ $((($(date +%s%N) - before) / 1000000)) -gt 1000 ]
-wait "$holder"
+: >compiled
+(run "${fit[@]}" r.json --compiler "$work/counting-cc" -v; echo "$status" >ended) &
+waiting=$!
+await grep -q 'fit: planned' stderr
+sleep 0.3
+expect "a lock was not waited for" [ ! -e ended ]
+expect "what waits for a lock compiles" [ ! -s compiled ]
+let_go
+wait "$waiting"
+expect "behind a lock: exit status $(cat ended)" [ "$(cat ended)" = 0 ]
+rm ended
 
 # Damaged entries are built again, with one warning.
 damage() { # NUMBER FILE

@@ -49,6 +49,27 @@ warned_once() { [ "$(grep warning stderr | grep -vc 'criteria prefer')" = 1 ]; }
 nothing_left() {
     [ -z "$(find "$@" -name '.kmgen-*' -o -name '*.tmp' -o -name '*.lock')" ]
 }
+# Waits until a command succeeds: what it waits for comes after any time, on a busy machine too. Five minutes without it
+# are a fault of its own.
+await() { # COMMAND...
+    local i
+    for ((i = 0; i < 6000; i++)); do
+        "$@" && return
+        sleep 0.05
+    done
+    return 1
+}
+# Locks a file, until `let_go`.
+hold() { # FILE
+    (exec 9>>"$1" && flock 9 && touch held && await [ -e let_go ]) &
+    holder=$!
+    await [ -e held ]
+}
+let_go() {
+    touch let_go
+    wait "$holder"
+    rm held let_go
+}
 report() {
     echo "$checks checks, $wrong wrong"
     [ "$wrong" = 0 ]

@@ -37,6 +37,10 @@ PYTHON
 only_outputs() { ! find out -mindepth 1 | grep -qvE '/(r.json|m.json|l.npy|c.npy|p.svg|r.html)$'; }
 models() { python3 -c 'import json; print(json.dumps(json.load(open("out/r.json"))["models"]))'; }
 
+no_compilers() { # that write into this cache; the brackets are there so that grep does not find itself
+    ! grep -qsz "$work/[c]ache/" /proc/[0-9]*/cmdline
+}
+
 # Kills one run after so many milliseconds; 1: it was done before.
 kill_after() { # MS ARGUMENTS...
     local ms=$1
@@ -67,8 +71,14 @@ for design in prebuilt lanes; do
         expect "$design, killed after $ms ms of $took_ms: an output is not whole" whole
         expect "$design, killed after $ms ms: left $(find out -name '.*' -o -name '*.tmp' | head -n 1)" only_outputs
     done
+    # A machine may be several times as fast as it was in the run that was timed.
+    for ((ms = took_ms / 3; hits == 0 && ms > 0; ms /= 2)); do
+        rm -f cache/*.bin
+        kill_after "$ms" "${arguments[@]}" && hits=$((hits + 1))
+        expect "$design, killed after $ms ms of $took_ms ms: an output is not whole" whole
+    done
     expect "$design: no run was killed in time" [ "$hits" -gt 0 ]
-    sleep 1.5 # a compiler that lost its parent comes to its end
+    await no_compilers # that lost their parents
     rm -f cache/*.bin
     run_ok "$design: after all kills" "${arguments[@]}"
     expect "$design: after all kills: another result" [ "$(models)" = "$expected" ]

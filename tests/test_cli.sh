@@ -1487,6 +1487,11 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     no_files
 }
 
+# Waits until a job has said something, or is over.
+await() { # JOB PATTERN
+    until grep -q "$2" "$work/stderr" || ! kill -0 "$1" 2>/dev/null; do sleep 0.05; done
+}
+
 # Ctrl-C in the middle of a long job, by both signals that ask a program to end.
 interrupt() {
     blobs "$work/in/long.f32" 200000 8
@@ -1496,18 +1501,13 @@ interrupt() {
         # A shell lets jobs in the background ignore SIGINT; env gives it back.
         env --default-signal=INT "$kmgen" fit "$work/in/long.f32" --features 8 -k 2..60 --n-init 100 --tol 0 \
             --target cpu --json r.json --labels l.npy --model m.json -v >"$work/stdout" 2>"$work/stderr" &
-        local job=$! sent
-        for _ in $(seq 600); do
-            grep -q 'fit: seeded' "$work/stderr" && break
-            sleep 0.1
-        done
-        sent=$(date +%s)
+        local job=$!
+        await $job 'fit: seeded'
         kill -"$signal" $job
         wait $job
         exit_status=$?
         expect "the fit was over before the signal, or failed otherwise: $exit_status" \
             test $exit_status = $((128 + $(kill -l $signal)))
-        expect "the fit took $(($(date +%s) - sent)) s to stop" test $(($(date +%s) - sent)) -le 20
         in_stderr 'the fit was interrupted'
         in_stdout 'digest: xxh3'
         what="what was written after SIG$signal"
@@ -1517,7 +1517,8 @@ r = json.load(open("r.json"))
 m = json.load(open("m.json"))
 assert r["interrupted"] is True
 assert len(r["models"]) == 59 and all(len(m["centroids"]) == m["k"] for m in r["models"])
-assert any(None in m["restart_inertia"] for m in r["models"])
+restarts = [inertia for m in r["models"] for inertia in m["restart_inertia"]]
+assert restarts.count(None) > len(restarts) / 2, (restarts.count(None), len(restarts)) # it stopped with most undone
 assert r["best"]["k"] in range(2, 61)
 assert os.path.getsize("l.npy") > 200000
 END
@@ -1527,10 +1528,11 @@ END
 
     # Before there are models, nothing is written; another signal after the first ends the program at once.
     what='two signals'
+    : >"$work/stderr"
     env --default-signal=INT "$kmgen" fit "$work/in/long.f32" --features 8 -k 2..60 --n-init 100 --tol 0 \
         --target cpu --json r.json -v >"$work/stdout" 2>"$work/stderr" &
     local job=$!
-    sleep 2
+    await $job 'fit: points read'
     kill -INT $job
     kill -TERM $job
     wait $job
@@ -1717,13 +1719,17 @@ import random
 random.seed(2)
 for i in range(4000): print(*(round(random.random(), 4) for c in range(14)), sep=",")' >"$big"
     what='kmgen explore, interrupted'
-    env --default-signal=INT "$kmgen" explore "$big" --choose 1..6 --n-init 3 --tol 0 --json j.json \
-        >"$work/stdout" 2>"$work/stderr" &
-    local job=$!
-    sleep 2
-    kill -INT $job
-    wait $job
-    exit_status=$?
+    local delay job
+    for delay in 0.5 1 2 4 8 16; do # until a subset is done when it comes
+        env --default-signal=INT "$kmgen" explore "$big" --choose 1..6 --n-init 3 --tol 0 --json j.json \
+            >"$work/stdout" 2>"$work/stderr" &
+        job=$!
+        sleep $delay
+        kill -INT $job
+        wait $job
+        exit_status=$?
+        grep -q 'interrupted after' "$work/stderr" && break
+    done
     expect "exit status $exit_status after Ctrl-C" test $exit_status = 130
     in_stderr 'interrupted after [0-9]+ of [0-9]+ subsets: the result is of these'
     in_stdout '^[0-9]+ of 6475 subsets of 14 columns'
