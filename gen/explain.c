@@ -134,10 +134,10 @@ static void add_memory(km_text *out, const km_plan *plan, const char *what, doub
 
 // Bytes of one point's labels in one run of each K: on a CPU labels are as wide as their own K needs.
 static double label_bytes(const km_spec *spec) {
-    int64_t narrow = 0, count = spec->clusters_count;
-    for (int64_t i = 0; i < count; i++) narrow += spec->clusters[i] <= 256;
-    if (spec->target.kind == KM_TARGET_CUDA && narrow < count) narrow = 0;
-    return (double)(2 * count - narrow);
+    int64_t of_one_byte = 0, count = spec->clusters_count;
+    for (int64_t i = 0; i < count; i++) of_one_byte += spec->clusters[i] <= 256;
+    if (spec->target.kind == KM_TARGET_CUDA && of_one_byte < count) of_one_byte = 0;
+    return (double)(2 * count - of_one_byte);
 }
 
 // Memory of an algorithm that skips distances.

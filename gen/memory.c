@@ -44,31 +44,32 @@ static int64_t paged(int64_t bytes) {
     return km_round_up(bytes, CUDA_PAGE);
 }
 
-int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t chunks_count) {
+int64_t km_cuda_finish_chunks(int64_t rows_count, int64_t chunks_count) {
     return km_max(1, km_min(chunks_count, CUDA_SUMS_BYTES_MAX / (rows_count * KM_FINISH_SUMS * 8)));
 }
 
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t d = plan->spec.features, real = km_type_bytes(plan->spec.type), rows = plan->clusters_sum + 1;
     int64_t k_max = k_max_of(plan), runs = km_min(plan->spec.clusters_count + 1, CUDA_RUNS_AT_ONCE);
-    int64_t units = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS,
-            blocks = (n + CHUNK_POINTS - 1) / CHUNK_POINTS;
+    int64_t subchunks = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS,
+            chunks = (n + CHUNK_POINTS - 1) / CHUNK_POINTS;
     int64_t d8 = aligned(d * 8), sums = rows * KM_FINISH_SUMS * 8;
     int is_csr = km_plan_is_csr(plan);
     int64_t column = is_csr ? (d + 1) * 8 : 0; // CSR: centroids as columns of doubles
-    int64_t loading = is_csr ? 0 : 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(blocks * 4 * d8, units * 8);
+    int64_t loading =
+        is_csr ? 0 : 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(chunks * 4 * d8, subchunks * 8);
     int64_t seeding = aligned(k_max * 8) + aligned(2 * KM_CANDIDATES_MAX * 8) +
-                      KM_CANDIDATES_MAX * units * 8 + SEED_COLUMNS * column;
-    int64_t moving =
-        KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) + 2 * units * 8;
+                      KM_CANDIDATES_MAX * subchunks * 8 + SEED_COLUMNS * column;
+    int64_t moving = KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) +
+                     2 * subchunks * 8;
     moving += k_max * column;
     // Rows of centroids, and of means; in double, sums of a model by its labels.
     int64_t finishing = aligned(2 * rows * d * 8) + aligned(2 * rows * (is_csr ? column : d * real)) +
                         aligned(runs * 4) + 2 * aligned(runs * 8) + aligned(sums) +
-                        aligned(km_cuda_finish_blocks(rows, blocks) * sums);
+                        aligned(km_cuda_finish_chunks(rows, chunks) * sums);
     int64_t table = k_max * d * KM_LABEL_PARTS(d) * 8;
     if (plan->spec.type == KM_FLOAT64)
-        finishing += aligned(k_max * d * 8) + km_max(1, km_min(blocks, KM_LABEL_SUMS_BYTES / table)) * table;
+        finishing += aligned(k_max * d * 8) + km_max(1, km_min(chunks, KM_LABEL_SUMS_BYTES / table)) * table;
     int64_t picked = plan->spec.n_init * k_max, fetched = k_max;
     if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
@@ -122,11 +123,11 @@ static int64_t means_bytes(const km_plan *plan) {
 
 static void of_cuda(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type);
-    int64_t units = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS, workspace = pass_bytes(plan, n);
+    int64_t subchunks = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS, workspace = pass_bytes(plan, n);
     km_cuda_steps steps = km_cuda_steps_of(plan, n);
     int is_csr = km_plan_is_csr(plan);
-    memory->points =
-        paged(is_csr ? csr_bytes(plan) : (n + KM_PAD_ROWS) * d * real) + paged(units * 8) + paged(2 * d * 8);
+    memory->points = paged(is_csr ? csr_bytes(plan) : (n + KM_PAD_ROWS) * d * real) + paged(subchunks * 8) +
+                     paged(2 * d * 8);
     if (plan->weighted) memory->points += paged(n * 8) + paged((n + KM_PAD_ROWS) * real);
     int64_t comes = plan->value_bytes ? plan->value_bytes : real;
     memory->arriving = paged(steps.work) + (is_csr || comes == real ? 0 : paged(n * d * comes));
@@ -195,7 +196,7 @@ static int64_t threads_of(const km_plan *plan) {
     return km_max(plan->threads ? plan->threads : plan->facts.units, 1);
 }
 
-static int64_t group_of(const km_plan *plan) {
+static int64_t soa_points_of(const km_plan *plan) {
     return km_max(km_plan_value(plan, KM_PARAM_soa_points), 1);
 }
 
@@ -212,9 +213,9 @@ int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n) {
 int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
     enum { CARRIED_BYTES = 16, DIGITS = 256 };
     int64_t row = plan->spec.features * (int64_t)sizeof(float),
-            blocks = km_round_up(n, CHUNK_POINTS) / CHUNK_POINTS;
+            chunks = km_round_up(n, CHUNK_POINTS) / CHUNK_POINTS;
     int carried = row <= CARRIED_BYTES && !plan->weighted && plan->value_bytes != 8;
-    return 2 * pages(plan, n * 8) + blocks * DIGITS * 4 + (carried ? pages(plan, n * row) : 0);
+    return 2 * pages(plan, n * 8) + chunks * DIGITS * 4 + (carried ? pages(plan, n * row) : 0);
 }
 
 // Points that lie as CSR: centroids side by side, `bytes` a coordinate, and their constants.
@@ -255,7 +256,7 @@ static int64_t run_bytes(const km_plan *plan, int64_t k) {
 
 // Returns what is there before the points are.
 static int64_t add_slots(km_memory *memory, const km_plan *plan) {
-    int64_t points = km_round_up(plan->points, group_of(plan)), restarts = restarts_of(plan), labels = 0,
+    int64_t points = km_round_up(plan->points, soa_points_of(plan)), restarts = restarts_of(plan), labels = 0,
             sums = 0, tables = 0;
     int64_t d = plan->spec.features, threads = threads_of(plan);
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
@@ -281,8 +282,8 @@ int64_t km_cpu_bounds_point_bytes(const km_plan *plan) {
     int64_t restarts = restarts_of(plan), floats = 0;
     if (!keeps_bounds(plan)) return 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
-        int64_t k = plan->spec.clusters[i], blocks = km_divide_up(k, KM_CPU_BOUNDS_LANES);
-        floats += 2 + (plan->algorithm == KM_ALGORITHM_ELKAN ? k + blocks : 0);
+        int64_t k = plan->spec.clusters[i], groups = km_divide_up(k, KM_CPU_BOUNDS_LANES);
+        floats += 2 + (plan->algorithm == KM_ALGORITHM_ELKAN ? k + groups : 0);
     }
     return floats * restarts * (int64_t)sizeof(float);
 }
@@ -323,17 +324,17 @@ static int64_t kept_bytes(const km_plan *plan) {
 }
 
 static int64_t chain_bytes(const km_plan *plan) {
-    enum { PART_POINTS = 1024, CANDIDATES = 16 };
-    int64_t n = plan->points, d = plan->spec.features, group = group_of(plan),
-            parts = n / km_max(PART_POINTS, group) + 1;
-    int64_t blocks = n / CHUNK_POINTS + 1;
+    enum { SUBCHUNK_POINTS = 1024, CANDIDATES = 16 };
+    int64_t n = plan->points, d = plan->spec.features, soa_points = soa_points_of(plan),
+            subchunks = n / km_max(SUBCHUNK_POINTS, soa_points) + 1;
+    int64_t chunks = n / CHUNK_POINTS + 1;
     if (km_plan_is_csr(plan))
         return pages(plan, n * km_type_bytes(plan->spec.type)) + side_by_side(plan, CANDIDATES, 8) +
-               csr_scores(plan, CANDIDATES) + parts * CANDIDATES * 8 + (parts + blocks) * 8 +
+               csr_scores(plan, CANDIDATES) + subchunks * CANDIDATES * 8 + (subchunks + chunks) * 8 +
                (threads_of(plan) + 1) * d * 4;
-    return pages(plan, km_round_up(n, group) * km_type_bytes(plan->spec.type)) +
-           (CANDIDATES + 1) * d * km_type_bytes(plan->spec.type) + parts * CANDIDATES * 8 +
-           (parts + blocks) * 8 + threads_of(plan) * (int64_t)sizeof(km_cpu_chain);
+    return pages(plan, km_round_up(n, soa_points) * km_type_bytes(plan->spec.type)) +
+           (CANDIDATES + 1) * d * km_type_bytes(plan->spec.type) + subchunks * CANDIDATES * 8 +
+           (subchunks + chunks) * 8 + threads_of(plan) * (int64_t)sizeof(km_cpu_chain);
 }
 
 static int64_t finishing_bytes(const km_plan *plan) {
@@ -350,7 +351,7 @@ static int64_t finishing_bytes(const km_plan *plan) {
 }
 
 static int64_t relocating_bytes(const km_plan *plan) {
-    int64_t d = plan->spec.features, k = k_max_of(plan), span = km_round_up(SPAN_POINTS, group_of(plan));
+    int64_t d = plan->spec.features, k = k_max_of(plan), span = km_round_up(SPAN_POINTS, soa_points_of(plan));
     if (km_plan_is_csr(plan))
         return side_by_side(plan, k, 8) + csr_scores(plan, k) +
                threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
@@ -386,9 +387,9 @@ static int64_t refining_bytes(const km_plan *plan) {
 
 static int64_t loading_bytes(const km_plan *plan) {
     enum { CHUNK_VALUES = 4096, LANES = 8 };
-    int64_t d = plan->spec.features, blocks = plan->points / CHUNK_POINTS + 1;
+    int64_t d = plan->spec.features, chunks = plan->points / CHUNK_POINTS + 1;
     int64_t own = 2 * km_max(CHUNK_VALUES, LANES * d) + 2048 + (5 * LANES + 5) * d;
-    return (blocks * (2 + 4 * d) + 2 * LANES * d) * 8 + pages(plan, threads_of(plan) * own * 8);
+    return (chunks * (2 + 4 * d) + 2 * LANES * d) * 8 + pages(plan, threads_of(plan) * own * 8);
 }
 
 // Statistics of the parts that are gathered side by side (runtime/sparse.c), and batches of rows.
@@ -404,7 +405,7 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
     memory->points =
         (km_plan_is_csr(plan)
              ? pages(plan, (int64_t)(km_csr_point_bytes(plan) * (double)n))
-             : pages(plan, km_round_up(n, group_of(plan)) * d * km_type_bytes(plan->spec.type))) +
+             : pages(plan, km_round_up(n, soa_points_of(plan)) * d * km_type_bytes(plan->spec.type))) +
         8 * d * 8;
     memory->arriving = km_plan_is_csr(plan) ? csr_loading_bytes(plan) : loading_bytes(plan);
     int64_t early = add_slots(memory, plan);

@@ -8,7 +8,7 @@
 // Bytes by use. A fit's phases follow each other; what only one of them needs is counted once, as the largest.
 typedef struct km_memory {
     int64_t points;   // table, weights and what is known of each feature
-    int64_t arriving; // until the points are centred and scaled: the table as it came, statistics of blocks
+    int64_t arriving; // until the points are centred and scaled: the table as it came, statistics of chunks
     int64_t slots;    // centroids, sums and labels of the runs of a pass
     int64_t pass;     // workspace of a pass, or what the algorithm keeps
     int64_t
@@ -43,8 +43,8 @@ typedef struct km_cuda_steps {
 } km_cuda_steps;
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n);
 #define KM_LABEL_SUMS_BYTES ((int64_t)64 << 20) // of the parts of sums by labels, at most, or one part
-// Fixed blocks whose sums the finishing pass keeps at a time.
-int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t chunks_count);
+// Chunks whose sums the finishing pass keeps at a time.
+int64_t km_cuda_finish_chunks(int64_t rows_count, int64_t chunks_count);
 
 // Refinement (runtime/refine/), on the host of any device: the points of its sample, which lie in tiles of
 // KM_REFINE_TILE, and all that it takes.

@@ -109,14 +109,14 @@ static void list_words(km_env *env, const char *list, const char *const *words) 
     for (; *words; words++) km_env_item(env, list, *words);
 }
 
-// A kind of scores: of reals, or `wide`, in double.
-static void kind_add(km_env *env, const char *kind, int is_wide) {
+// A kind of scores: of reals, or in double.
+static void kind_add(km_env *env, const char *kind, int is_double) {
     km_env *item = km_env_item(env, "kinds", kind);
-    km_env_set(item, "type", is_wide ? "double" : "km_real");
-    km_env_set(item, "vec", is_wide ? "km_doubles" : "km_vec");
-    km_env_set(item, "pre", is_wide ? "KM_D" : "KM");
-    km_env_set(item, "lanes", is_wide ? "DOUBLES" : "LANES");
-    km_env_set_flag(item, "squares", is_wide);
+    km_env_set(item, "type", is_double ? "double" : "km_real");
+    km_env_set(item, "vec", is_double ? "km_doubles" : "km_vec");
+    km_env_set(item, "pre", is_double ? "KM_D" : "KM");
+    km_env_set(item, "lanes", is_double ? "DOUBLES" : "LANES");
+    km_env_set_flag(item, "squares", is_double);
 }
 
 // Names of templates/cpu/sparse_lanes: a function for each kind of scores, number of vectors and width of an index.
@@ -131,14 +131,14 @@ static void names_of_sparse(km_env *env, const char *isa, const char *type) {
     km_env_set(env, "half_unit", is_double ? "0x1p-53" : "0x1p-24");
     km_env_set(env, "tiny", is_double ? "0x1p-1073" : "0x1p-148");
     // Where reals are doubles and multiplied and added at once.
-    const int wide_reals = is_double && strcmp(isa, "generic") != 0;
-    km_env_set_flag(env, "wide_reals", wide_reals);
+    const int double_reals = is_double && strcmp(isa, "generic") != 0;
+    km_env_set_flag(env, "double_reals", double_reals);
     list_steps(env, "group_vectors", 0, group / lanes, 1);
-    list_steps(env, "wide_vectors", 0, 8 / (bytes / 8), 1);
+    list_steps(env, "double_vectors", 0, 8 / (bytes / 8), 1);
     list_words(env, "widths", widths); // bits of a column's index, and of a label
     km_env_list(env, "kinds");
-    if (!wide_reals) kind_add(env, "real", 0);
-    kind_add(env, "wide", 1);
+    if (!double_reals) kind_add(env, "real", 0);
+    kind_add(env, "double", 1);
     km_env_list(env, "counts");
     for (int64_t count = 1; count <= panel; count++) {
         char text[24];

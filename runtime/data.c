@@ -189,15 +189,15 @@ static int64_t whole_csr_rows(int64_t *kept, const km_csr *csr) {
     return count;
 }
 
-// The same of a dense one. `chunk` has room for `rows_max` rows.
-static int64_t whole_rows(int64_t *kept, const km_data *data, double *chunk, int64_t rows_max) {
+// The same of a dense one. `values` has room for `rows_max` rows.
+static int64_t whole_rows(int64_t *kept, const km_data *data, double *values, int64_t rows_max) {
     const km_table *table = &data->table;
     int64_t d = table->columns, count = 0;
     for (int64_t first = 0; first < table->rows; first += rows_max) {
         int64_t rows = table->rows - first < rows_max ? table->rows - first : rows_max;
-        km_table_read(chunk, table, first, rows, KM_FLOAT64);
+        km_table_read(values, table, first, rows, KM_FLOAT64);
         for (int64_t i = 0; i < rows; i++)
-            if (!is_missing_row(chunk + i * d, data->fill, d)) kept[count++] = first + i;
+            if (!is_missing_row(values + i * d, data->fill, d)) kept[count++] = first + i;
     }
     return count;
 }
@@ -207,15 +207,15 @@ static km_status drop_rows(km_data *data, km_error *err) {
     if (!table->csr && !km_element_has_nan(table->element)) return KM_OK;
     int64_t d = table->columns, rows_max = table->csr ? 0 : d < 65536 ? 65536 / d : 1;
     KM_TRY(km_host_check("the rows to keep", table->rows * (int64_t)sizeof(int64_t), err));
-    double *chunk = malloc((size_t)(rows_max * d + 1) * sizeof *chunk);
+    double *values = malloc((size_t)(rows_max * d + 1) * sizeof *values);
     int64_t *kept = malloc((size_t)table->rows * sizeof *kept);
-    if (!chunk || !kept) {
-        free(chunk);
+    if (!values || !kept) {
+        free(values);
         free(kept);
         return km_fail_memory(err, "the rows to keep", table->rows * (int64_t)sizeof *kept);
     }
-    int64_t count = table->csr ? whole_csr_rows(kept, table->csr) : whole_rows(kept, data, chunk, rows_max);
-    free(chunk);
+    int64_t count = table->csr ? whole_csr_rows(kept, table->csr) : whole_rows(kept, data, values, rows_max);
+    free(values);
     if (count == table->rows) {
         free(kept);
         return KM_OK;

@@ -279,11 +279,11 @@ km_status km_file_read(char **out, int64_t *size, const char *path, int64_t size
         fclose(stream);
         return km_fail(err, KM_ERROR_IO, "cannot read %s: it is a folder; name a file", path);
     }
-    char chunk[65536];
+    char part[65536];
     size_t got;
     int is_large = 0;
-    while (!is_large && !text.failed && (got = fread(chunk, 1, sizeof chunk, stream)) > 0) {
-        km_text_add(&text, chunk, (int64_t)got);
+    while (!is_large && !text.failed && (got = fread(part, 1, sizeof part, stream)) > 0) {
+        km_text_add(&text, part, (int64_t)got);
         is_large = size_max && text.size > size_max;
     }
     int reason = ferror(stream) ? errno : 0;

@@ -59,15 +59,15 @@ km_status km_json_name(char **out, const char *name, km_error *err) {
 
 // jansson escapes the control characters below 32. Those from 127 to 159 may stand in JSON as they are, but a terminal
 // obeys them: they are escaped too, which is the same text to every reader.
-static int add_chunk(const char *bytes, size_t size, void *text) {
+static int add_part(const char *bytes, size_t size, void *text) {
     size_t done = 0;
     for (size_t i = 0; i < size; i++) {
         const unsigned char *at = (const unsigned char *)bytes + i;
-        int is_wide = i + 1 < size && at[0] == 0xc2 && at[1] < 0xa0;
-        if (!is_wide && at[0] != 0x7f) continue;
+        int is_two_bytes = i + 1 < size && at[0] == 0xc2 && at[1] < 0xa0;
+        if (!is_two_bytes && at[0] != 0x7f) continue;
         km_text_add(text, bytes + done, (int64_t)(i - done));
-        km_text_printf(text, "\\u%04x", is_wide ? at[1] : at[0]);
-        i += (size_t)is_wide;
+        km_text_printf(text, "\\u%04x", is_two_bytes ? at[1] : at[0]);
+        i += (size_t)is_two_bytes;
         done = i + 1;
     }
     km_text_add(text, bytes + done, (int64_t)(size - done));
@@ -76,7 +76,7 @@ static int add_chunk(const char *bytes, size_t size, void *text) {
 
 static void add_value(km_text *text, const json_t *value) {
     const size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
-    if (json_dump_callback(value, add_chunk, text, flags) != 0) text->failed = 1;
+    if (json_dump_callback(value, add_part, text, flags) != 0) text->failed = 1;
 }
 
 static int is_table(const json_t *value) {

@@ -40,8 +40,8 @@ static size_t limit(void) {
     return 0; // nothing is kept: AddressSanitizer sees a use after the end of a fit
 #endif
     int64_t most = (int64_t)KEEP_DEFAULT << 20, pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    int64_t share = pages > 0 && page > 0 ? pages / KEEP_SHARE * page : most;
-    return (size_t)(share < most ? share : most);
+    int64_t kept = pages > 0 && page > 0 ? pages / KEEP_SHARE * page : most;
+    return (size_t)(kept < most ? kept : most);
 }
 
 static void drop(piece *p) {

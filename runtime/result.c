@@ -16,8 +16,8 @@ const char *km_scale_name(km_scale scale) {
     return (int)scale >= 0 && (int)scale < KM_SCALE_COUNT ? names[scale] : NULL;
 }
 
-struct km_chunk {
-    km_chunk *next;
+struct km_owned {
+    km_owned *next;
     int64_t is_large;   // from km_pages_alloc
     int64_t padding[6]; // so that large arrays begin with a cache line
     max_align_t bytes[];
@@ -30,30 +30,30 @@ km_status km_result_create(km_result_owner **out, km_error *err) {
     return KM_OK;
 }
 
-// Takes over memory for a chunk of count x size bytes; NULL: there was none.
-static void *chunk_keep(km_result_owner *owner, km_chunk *chunk, int64_t count, int64_t size, km_error *err) {
-    if (!chunk) {
+// Takes over memory for count x size bytes; NULL: there was none.
+static void *owned_add(km_result_owner *owner, km_owned *owned, int64_t count, int64_t size, km_error *err) {
+    if (!owned) {
         km_fail_memory(err, "the result", count * size);
         return NULL;
     }
-    chunk->next = owner->chunks;
-    owner->chunks = chunk;
-    return chunk->bytes;
+    owned->next = owner->owned;
+    owner->owned = owned;
+    return owned->bytes;
 }
 
 void *km_result_alloc(km_result_owner *owner, int64_t count, int64_t size, km_error *err) {
     int64_t bytes;
-    km_chunk *chunk = NULL;
-    if (!km_mul_overflows(&bytes, count, size)) chunk = calloc(1, sizeof *chunk + (size_t)bytes);
-    return chunk_keep(owner, chunk, count, size, err);
+    km_owned *owned = NULL;
+    if (!km_mul_overflows(&bytes, count, size)) owned = calloc(1, sizeof *owned + (size_t)bytes);
+    return owned_add(owner, owned, count, size, err);
 }
 
 void *km_result_alloc_large(km_result_owner *owner, int64_t count, int64_t size, km_error *err) {
     int64_t bytes;
-    km_chunk *chunk = NULL;
-    if (!km_mul_overflows(&bytes, count, size)) chunk = km_pages_alloc((int64_t)sizeof *chunk + bytes);
-    if (chunk) chunk->is_large = 1;
-    return chunk_keep(owner, chunk, count, size, err);
+    km_owned *owned = NULL;
+    if (!km_mul_overflows(&bytes, count, size)) owned = km_pages_alloc((int64_t)sizeof *owned + bytes);
+    if (owned) owned->is_large = 1;
+    return owned_add(owner, owned, count, size, err);
 }
 
 static void add_warning(km_result_owner *owner, const char *text) {
@@ -84,12 +84,12 @@ void km_result_destroy(km_result **result) {
     km_result_owner *owner = (km_result_owner *)*result;
     if (!owner) return;
     km_plan_clear(&owner->result.plan);
-    for (km_chunk *chunk = owner->chunks, *next; chunk; chunk = next) {
-        next = chunk->next;
-        if (chunk->is_large)
-            km_pages_free(chunk);
+    for (km_owned *owned = owner->owned, *next; owned; owned = next) {
+        next = owned->next;
+        if (owned->is_large)
+            km_pages_free(owned);
         else
-            free(chunk);
+            free(owned);
     }
     free(owner->warnings);
     free(owner);

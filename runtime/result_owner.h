@@ -5,12 +5,12 @@
 #include "../base/error.h"
 #include <kmgen/result.h>
 
-typedef struct km_chunk km_chunk;
+typedef struct km_owned km_owned;
 
 // What km_fit returns: the public result first, then what it owns.
 typedef struct km_result_owner {
     km_result result;
-    km_chunk *chunks;
+    km_owned *owned;
     const char **warnings;
     int64_t warnings_capacity;
 } km_result_owner;

@@ -332,7 +332,7 @@ static double typical_square(const km_score_input *in, double largest) {
 }
 
 // Whether W is rounding of the centroids alone: the mean of 50 points at 0.1 is off by some units in the last place.
-// Judged cluster by cluster, relative to the larger of |c_j|^2 and the typical |c|^2 (kernels may add points on one
+// Cluster by cluster, relative to the larger of |c_j|^2 and the typical |c|^2 (kernels may add points on one
 // lattice for all clusters), so that one point far out does not make the rest look like rounding.
 static int is_zero_inertia(const km_score_input *in) {
     double rounding2 = km_mean_rounding2(points_of(in), in->type), largest = 0;

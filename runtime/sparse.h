@@ -46,8 +46,8 @@ static inline int64_t km_sparse_end(const km_sparse_points *points, int64_t poin
 }
 
 static inline int64_t km_sparse_column(const km_sparse_points *points, int64_t entry) {
-    const uint8_t *narrow = points->indices;
-    return points->index_bytes == 1   ? narrow[entry]
+    const uint8_t *of_one_byte = points->indices;
+    return points->index_bytes == 1   ? of_one_byte[entry]
            : points->index_bytes == 2 ? ((const uint16_t *)points->indices)[entry]
                                       : (int64_t)((const uint32_t *)points->indices)[entry];
 }

@@ -169,7 +169,7 @@ static km_status report_progress(sweep *s, km_error *err) {
     return KM_OK;
 }
 
-// As many passes a call as fit the target time, judged by the call before, which may have been a short one.
+// As many passes a call as fit the target time, by the speed of the call before, which may have been a short one.
 static int64_t adapt_passes(int64_t passes_max, int64_t passes, double elapsed_ms) {
     if (passes < 1) return passes_max;
     double fit = RUN_TARGET_MS * (double)passes / (elapsed_ms > 1e-3 ? elapsed_ms : 1e-3);

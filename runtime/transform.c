@@ -56,7 +56,7 @@ static double factor_of(double variance, double minimum, double maximum, double 
 }
 
 // The largest |x - centre| of a feature.
-static double reach_of(const km_data_stats *stats, int64_t f, double centre) {
+static double farthest_of(const km_data_stats *stats, int64_t f, double centre) {
     return fmax(fabs(stats->minimum[f] - centre), fabs(stats->maximum[f] - centre));
 }
 
@@ -149,14 +149,14 @@ static void sample_column(sample *s, int64_t f) {
 // Whether the type still tells most of the column's values apart once they are centred: of the steps between
 // neighbouring different values, the one to the farthest value aside, more than half are left. A step is left when its
 // square is a normal number of the type, the farthest value being scaled to 1.
-static int tells_apart(const sample *s, double centre, double reach, km_type type) {
+static int tells_apart(const sample *s, double centre, double farthest, km_type type) {
     double resolution = type == KM_FLOAT32 ? 0x1p-63 : 0x1p-511;
     double low = s->column[0], high = s->column[s->count - 1];
     int lowest_is_farthest = fabs(low - centre) > fabs(high - centre);
     int64_t steps = 0, left = 0;
     int exponent;
     double last = 0;
-    frexp(reach, &exponent);
+    frexp(farthest, &exponent);
     for (int64_t i = 0; i < s->count; i++) {
         double value = ldexp(s->column[i] - centre, -exponent);
         if (type == KM_FLOAT32) value = (double)(float)value;
@@ -186,9 +186,9 @@ static int choose_centre(double *centre, const sample *s, const km_data_stats *s
     double low = stats->minimum[f], high = stats->maximum[f], median = s->column[s->count / 2];
     *centre = centre_of(stats->mean[f], stats->variance[f], low, high);
     if (low == high) return 1;
-    if (!is_drawn_away(s, *centre) && tells_apart(s, *centre, reach_of(stats, f, *centre), type)) return 1;
+    if (!is_drawn_away(s, *centre) && tells_apart(s, *centre, farthest_of(stats, f, *centre), type)) return 1;
     *centre = median;
-    return tells_apart(s, median, reach_of(stats, f, median), type);
+    return tells_apart(s, median, farthest_of(stats, f, median), type);
 }
 
 // |x|^2 of row i of the sample in the clustered space. Sparse points are centred where every point has an entry only.
@@ -229,24 +229,24 @@ static km_status check_squares(const km_load_params *params, const km_data_stats
                                km_error *err) {
     double total = 0, largest = 0;
     int64_t d = km_data_features(data), widest = 0;
-    int bad = 0, is_narrow = 1;
+    int bad = 0, all_too_small = 1;
     if (!isfinite(stats->total_weight))
         return km_fail(err, KM_ERROR_DATA,
                        "%s: the weights add up to more than a double holds; divide them by their largest",
                        km_data_name(data));
     for (int64_t f = 0; f < d && bad <= 0; f++) {
-        double reach = reach_of(stats, f, 0), variance = stats->variance[f];
+        double farthest = farthest_of(stats, f, 0), variance = stats->variance[f];
         double spread = stats->maximum[f] - stats->minimum[f];
         if (!(spread > 0)) continue;
-        if (reach > largest) largest = reach, widest = f;
-        is_narrow &= spread * spread < SQUARE_MIN;
+        if (farthest > largest) largest = farthest, widest = f;
+        all_too_small &= spread * spread < SQUARE_MIN;
         if (params->scale == KM_SCALE_NONE)
             total += variance * stats->total_weight;
         else if (spread * spread < SQUARE_MIN)
             bad = -1, widest = f;
         if (!isfinite(stats->mean[f]) || !isfinite(variance) || !isfinite(total)) bad = 1, widest = f;
     }
-    if (!bad && params->scale == KM_SCALE_NONE && largest > 0 && is_narrow) bad = -1;
+    if (!bad && params->scale == KM_SCALE_NONE && largest > 0 && all_too_small) bad = -1;
     if (!bad) return KM_OK;
     return refuse_farthest(data, stats, widest, 0,
                            bad > 0
@@ -276,7 +276,7 @@ static km_status check_given(const km_load_params *params, const km_data_stats *
                              km_type type, km_error *err) {
     double largest = type == KM_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
     for (int64_t f = 0; f < km_data_features(data); f++) {
-        if (reach_of(stats, f, params->centre[f]) * fabs(params->factor[f]) <= largest) continue;
+        if (farthest_of(stats, f, params->centre[f]) * fabs(params->factor[f]) <= largest) continue;
         return refuse_farthest(data, stats, f, params->centre[f],
                                "too far from the points that the model was fitted on for its type", err);
     }
@@ -290,7 +290,7 @@ static km_status check_given(const km_load_params *params, const km_data_stats *
 static void scale_by_power(km_load_params *params, const km_data_stats *stats, int64_t d) {
     double largest = 0;
     for (int64_t f = 0; f < d; f++)
-        largest = fmax(largest, reach_of(stats, f, params->centre[f]) * params->factor[f]);
+        largest = fmax(largest, farthest_of(stats, f, params->centre[f]) * params->factor[f]);
     params->exponent = 0;
     if (!(largest > 0)) return;
     int exponent;
@@ -334,8 +334,8 @@ static int64_t widest_feature(const km_load_params *params, const km_data_stats 
     int64_t widest = 0;
     double most = 0;
     for (int64_t f = 0; f < d; f++) {
-        double reach = reach_of(stats, f, params->centre[f]) * params->factor[f];
-        if (reach > most) most = reach, widest = f;
+        double farthest = farthest_of(stats, f, params->centre[f]) * params->factor[f];
+        if (farthest > most) most = farthest, widest = f;
     }
     return widest;
 }

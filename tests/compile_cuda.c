@@ -277,7 +277,7 @@ static kernel_facts read_log(const char *source, const char *log) {
     return facts;
 }
 
-static int judge(const job *j, kernel_facts facts, const char *log) {
+static int report(const job *j, kernel_facts facts, const char *log) {
     const km_source *source = &j->source;
     km_design design = source->plan.design;
     int failed = facts.warnings || !facts.kernels || (is_pass(j) && !facts.pass_registers_max) ||
@@ -380,7 +380,7 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
     char stem[3900], source_path[4096], log_path[4096], cubin_path[4096];
     km_error err = {{0}};
     kernel_facts facts;
-    if (has_passed(j, &facts)) return judge(j, facts, NULL);
+    if (has_passed(j, &facts)) return report(j, facts, NULL);
     snprintf(stem, sizeof stem, "%s/nvrtc%d.%d_%s_%s_sm_%d%s%s", folder, nvrtc->major, nvrtc->minor,
              j->source.plan.spec.name, j->part, j->arch, j->weighted ? "_weighted" : "",
              j->track_labels ? "_tracked" : "");
@@ -400,7 +400,7 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
         printf("%s: FAILED\n%s\n", err.text, log ? log : "");
     } else if (log) {
         facts = read_log(j->source.text, log);
-        failed = judge(j, facts, log) || write_down(folder, j, &facts);
+        failed = report(j, facts, log) || write_down(folder, j, &facts);
     }
     failed |= !log;
     unlink(cubin_path);

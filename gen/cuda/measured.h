@@ -98,7 +98,7 @@
     X(one_product, 1.35, "H200, recorded space of d = 64, K = 256: slices of one product, 1.3 to 1.4")       \
     X(ends, 1300, "H200: loads of a tile of points")                                                         \
     X(ends_k, 400, "H200: the end of each K")                                                                \
-    X(narrow, 77, "H200: a tile in which a K ends, of a feature")                                            \
+    X(last_tile, 77, "H200: a tile in which a K ends, of a feature")                                         \
     X(best_two, 8, "count of the text: the best two scores")                                                 \
     X(plain_stall, 1.4, "H200: plain arithmetic, as the next one")                                           \
     X(plain_single, 0.6, "over blocks of a multiprocessor")                                                  \

@@ -64,7 +64,7 @@ static demand demand_of(const km_plan *plan, const registers_config *config) {
             lane_d = spec->features / point_lanes;
     int64_t vector = 16 / km_type_bytes(plan->spec.type);
     double other_cost =
-        vector == 2 ? 0.5 : 1; // float64: other instructions have the other half of the issue slots
+        vector == 2 ? 0.5 : 1; // float64: other instructions have the other half of the cycles
     int64_t exchange = point_lanes == 4   ? 4
                        : point_lanes == 2 ? 2
                                           : 0; // shuffles and additions for one score
@@ -181,13 +181,13 @@ static int64_t shared_bytes_needed(const km_plan *plan, const registers_config *
 static int evaluate(registers_config *config, const km_plan *plan) {
     enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4 };
     // The count was calibrated on sm_90, over lists that need few launches.
-    enum { MARGIN_FIXED = -24, MARGIN = 3, MARGIN_WIDE = 8, MARGIN_ELSEWHERE = 20 };
-    int64_t fixed, margin = config->launches > 3 ? MARGIN_WIDE : MARGIN;
+    enum { MARGIN_FIXED = -24, MARGIN = 3, MARGIN_LONG = 8, MARGIN_ELSEWHERE = 20 };
+    int64_t fixed, margin = config->launches > 3 ? MARGIN_LONG : MARGIN;
     if (plan->spec.target.arch != 90) margin = MARGIN_ELSEWHERE;
     if (km_plan_fixed(plan, KM_PARAM_points_per_thread, &fixed)) margin = MARGIN_FIXED;
     const km_device_facts *facts = &plan->facts;
     demand groups = demand_of(plan, config);
-    if (config->point_lanes > 1 && groups.k_max > 8) margin += MARGIN_WIDE;
+    if (config->point_lanes > 1 && groups.k_max > 8) margin += MARGIN_LONG;
     if (groups.idle && config->split * config->launches > 1) return 0;
     if (groups.code * (double)config->points > CODE_MAX) return 0;
     if (plan->spec.type == KM_FLOAT64 && config->points > DOUBLES_MAX)
@@ -485,7 +485,7 @@ static void name_labels(km_env *env, const km_plan *plan, int64_t adjacent) {
                     adjacent == 1); // by how many exchanges a lane gets the labels of four adjacent points
     km_env_set_flag(env, "exchanges_labels", adjacent <= 2);
     km_env_set_int(env, "exchange", 4 / adjacent);
-    km_env_set(env, "label_lanes", point_lanes > 1 ? "groups of lanes" : "lanes");
+    km_env_set(env, "label_lanes", point_lanes > 1 ? "subwarps" : "lanes");
     km_env_set(env, "point_of_thread", point_lanes > 1 ? "threadIdx.x / LANES_PER_POINT" : "threadIdx.x");
     km_env_set_int(env, "label_step", adjacent * (32 / point_lanes - 1));
     km_env_set_int(env, "exchange_width", 2 / adjacent * point_lanes);

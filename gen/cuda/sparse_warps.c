@@ -170,10 +170,10 @@ static double longest_of(const warps_shape *shape, const km_plan *plan) {
 // Cycles of a multiprocessor's shared memory for a nonzero and all columns.
 static double nonzero_cycles(const warps_shape *shape, const km_plan *plan) {
     int64_t vector = 16 / km_type_bytes(plan->spec.type), at_once = 32 / shape->lanes;
-    double wide = (double)(shape->columns / vector) * 4, single = (double)(shape->columns % vector);
+    double vectors = (double)(shape->columns / vector) * 4, single = (double)(shape->columns % vector);
     double conflicts = at_once == 2 ? 1.5 : at_once == 4 ? 2 : 3;
-    if (shape->lanes * vector < 32 && shape->pitch == shape->panel) wide *= 1.5;
-    double cycles = (0.7 + wide + single * conflicts * (vector == 2 ? 2 : 1)) / (double)at_once;
+    if (shape->lanes * vector < 32 && shape->pitch == shape->panel) vectors *= 1.5;
+    double cycles = (0.7 + vectors + single * conflicts * (vector == 2 ? 2 : 1)) / (double)at_once;
     return cycles * (double)shape->panels * (shape->table_shared ? 1 : 1.8);
 }
 

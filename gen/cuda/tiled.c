@@ -211,7 +211,7 @@ static void evaluate_fp16(tiled_config *config, const km_plan *plan) {
     if (shape->slices > 1 && shape->tile_features == 16)
         config->tensor_ns *= measured.one_product; // warps meet after each
     double operations =
-        shape->panel_rows == 1 ? measured.narrow * tiles * width_of(shape) : measured.best_two * rows;
+        shape->panel_rows == 1 ? measured.last_tile * tiles * width_of(shape) : measured.best_two * rows;
     config->issue_ns = (operations + ends_of(plan)) / km_cuda_issue_rate(plan);
     config->total_ns = config->tensor_ns + config->issue_ns;
 }

@@ -15,11 +15,11 @@
 #include <string.h>
 
 enum {
-    REFRESH_PASSES = 32, // sums start again from zero after so many updates of a run ...
-    REFRESH_SHARE = 2,   // ... and when more than one in so many points changed: adding all is cheaper then;
-    REFRESH_MASKED = 45, // with masked sums when more than k in so many changed
-    LABELS_GROUP = 64,   // labels come in groups of so many, where no kernels say otherwise
-    COARSE_SHARE = 64    // part of the points that, scored again as floats, cost what int16 scores save
+    REFRESH_PASSES = 32,  // sums start again from zero after so many updates of a run ...
+    REFRESH_SHARE = 2,    // ... and when more than one in so many points changed: adding all is cheaper then;
+    REFRESH_MASKED = 45,  // with masked sums when more than k in so many changed
+    LABELS_MULTIPLE = 64, // labels come in multiples of so many, where no kernels say otherwise
+    COARSE_SHARE = 64     // part of the points that, scored again as floats, cost what int16 scores save
 };
 
 // One row a layout of points.
@@ -87,7 +87,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     const km_plan *plan = kernels->plan;
     const cpu_module *module = (const cpu_module *)kernels;
     // A source that was emitted for an older instruction set, or edited, may have SoA groups of another size.
-    int64_t soa_points = module->pass ? module->pass->soa_points : LABELS_GROUP;
+    int64_t soa_points = module->pass ? module->pass->soa_points : LABELS_MULTIPLE;
     if (soa_points < 1 || KM_CHUNK_POINTS % soa_points != 0)
         return km_fail(err, KM_ERROR_PLAN, "soa_points must divide %d, got %lld", KM_CHUNK_POINTS,
                        (long long)soa_points);

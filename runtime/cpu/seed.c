@@ -16,13 +16,13 @@
 enum { SUBCHUNK_POINTS = 1024 }; // points of a subchunk; an SoA group where that is more
 
 // What is drawn from: sums of subchunks, and of chunks, which are added from their subchunks in index order.
-typedef struct shares {
+typedef struct draw_sums {
     double *subchunks, *chunks;
-} shares;
+} draw_sums;
 
 typedef struct chain {
     int64_t restart;
-    shares sums; // of w x squared distance to the nearest pick
+    draw_sums sums; // of w x squared distance to the nearest pick
 } chain;
 
 typedef struct seeder {
@@ -31,7 +31,7 @@ typedef struct seeder {
     cpu_seed_pass pass; // with what passes have of each chain
     chain *chains;      // and what they have not
     int64_t chains_count;
-    shares weights;
+    draw_sums weights;
     int64_t subchunk_points, subchunks_count;
     int threads;
 } seeder;
@@ -60,7 +60,7 @@ static void fill_infinity(const seeder *s, uint8_t *nearest, int64_t count) {
         }
 }
 
-static int shares_alloc(shares *out, const seeder *s) {
+static int draw_sums_alloc(draw_sums *out, const seeder *s) {
     out->subchunks = calloc((size_t)(s->subchunks_count + s->engine->chunks_count), sizeof *out->subchunks);
     out->chunks = out->subchunks ? out->subchunks + s->subchunks_count : NULL;
     return out->subchunks != NULL;
@@ -71,7 +71,7 @@ static int64_t subchunks_per_chunk(const seeder *s) {
 }
 
 // Sums of chunks from those of their subchunks.
-static void shares_add(const seeder *s, shares *of) {
+static void draw_sums_add(const seeder *s, draw_sums *of) {
     int64_t per_chunk = subchunks_per_chunk(s);
     for (int64_t chunk = 0; chunk < s->engine->chunks_count; chunk++) {
         double sum = 0;
@@ -91,14 +91,14 @@ static km_status seeder_init(seeder *s, cpu_engine *engine, int64_t first_restar
     s->chains = calloc((size_t)chains_count, sizeof *s->chains);
     s->pass = (cpu_seed_pass){.engine = engine, .chains_count = chains_count, .picks = picks};
     s->pass.chains = calloc((size_t)chains_count, sizeof *s->pass.chains);
-    int complete = shares_alloc(&s->weights, s) && s->chains && s->pass.chains;
+    int complete = draw_sums_alloc(&s->weights, s) && s->chains && s->pass.chains;
     for (int64_t c = 0; complete && c < chains_count; c++) {
         cpu_seed_chain *own = &s->pass.chains[c];
         s->chains[c].restart = first_restart + c;
         own->chosen = -1;
         own->nearest = km_pages_alloc(points * engine->real_bytes);
         own->potentials = calloc((size_t)(s->subchunks_count * SEED_CANDIDATES_MAX), sizeof *own->potentials);
-        complete = shares_alloc(&s->chains[c].sums, s) && own->nearest && own->potentials;
+        complete = draw_sums_alloc(&s->chains[c].sums, s) && own->nearest && own->potentials;
         if (complete) fill_infinity(s, own->nearest, points);
     }
     if (complete) return engine->layout->seed_create(&s->pass, err);
@@ -114,11 +114,11 @@ static void weights_add(seeder *s) {
         for (int64_t i = 0; w && i < count; i++) sum += w[i];
         s->weights.subchunks[p] = sum;
     }
-    shares_add(s, &s->weights);
+    draw_sums_add(s, &s->weights);
 }
 
 // w x squared distance of a point, with the last pick, which `nearest` does not know yet.
-static double point_share(const seeder *s, const cpu_seed_chain *own, int64_t point) {
+static double draw_weight(const seeder *s, const cpu_seed_chain *own, int64_t point) {
     const cpu_engine *engine = s->engine;
     double weight = engine->weights ? engine->weights[point] : 1.0;
     if (own->chosen < 0) return weight;
@@ -128,8 +128,8 @@ static double point_share(const seeder *s, const cpu_seed_chain *own, int64_t po
     return weight * (square < least ? square : least);
 }
 
-// The first of `count` shares from `first` on at which the running sum exceeds the target; *running becomes the sum
-// before it. Rounding may leave the target beyond the last sum: then the last one that has any share.
+// The first of `count` sums from `first` on at which the running sum exceeds the target; *running becomes the sum
+// before it. Rounding may leave the target beyond the last sum: then the last one that is not 0.
 static int64_t draw_among(double *running, const double *sums, int64_t first, int64_t count, double target) {
     int64_t last = first;
     double before = *running, sum = *running;
@@ -145,7 +145,7 @@ static int64_t draw_among(double *running, const double *sums, int64_t first, in
 }
 
 // The first point at which the running sum exceeds the target.
-static int64_t draw(const seeder *s, const cpu_seed_chain *own, const shares *sums, double target) {
+static int64_t draw(const seeder *s, const cpu_seed_chain *own, const draw_sums *sums, double target) {
     const cpu_engine *engine = s->engine;
     double running = 0;
     int64_t chunk = draw_among(&running, sums->chunks, 0, engine->chunks_count, target);
@@ -154,10 +154,10 @@ static int64_t draw(const seeder *s, const cpu_seed_chain *own, const shares *su
                           km_min(subchunks_per_chunk(s), s->subchunks_count - subchunk), target);
     int64_t first = subchunk * s->subchunk_points, pick = -1;
     for (int64_t i = first; i < km_min(first + s->subchunk_points, engine->base.n); i++) {
-        double share = point_share(s, own, i);
-        if (!(share > 0)) continue;
+        double weight = draw_weight(s, own, i);
+        if (!(weight > 0)) continue;
         pick = i;
-        running += share;
+        running += weight;
         if (running > target) break;
     }
     return pick >= 0 ? pick : first;
@@ -168,7 +168,7 @@ static void chain_draw(const seeder *s, int64_t c, int64_t pick_index, int64_t *
     const cpu_engine *engine = s->engine;
     const chain *of = &s->chains[c];
     cpu_seed_chain *own = &s->pass.chains[c];
-    const shares *sums = own->chosen < 0 ? &s->weights : &of->sums;
+    const draw_sums *sums = own->chosen < 0 ? &s->weights : &of->sums;
     double total = 0;
     for (int64_t b = 0; b < engine->chunks_count; b++) total += sums->chunks[b];
     *pick = -1;
@@ -220,7 +220,7 @@ static int64_t chain_choose(const seeder *s, int64_t c) {
     }
     for (int64_t p = 0; p < s->subchunks_count; p++)
         s->chains[c].sums.subchunks[p] = own->potentials[p * SEED_CANDIDATES_MAX + best];
-    shares_add(s, &s->chains[c].sums);
+    draw_sums_add(s, &s->chains[c].sums);
     return own->candidates[best];
 }
 

@@ -392,8 +392,8 @@ static km_status owned_sums(cpu_engine *engine, int64_t s, km_error *err) {
 
 // Tables of doubles ---------------------------------------------------------------------------------------------
 
-km_status km_cpu_sparse_wide_table(cpu_sparse_table *table, void **memory, const cpu_engine *engine,
-                                   int64_t columns, km_error *err) {
+km_status km_cpu_sparse_double_table(cpu_sparse_table *table, void **memory, const cpu_engine *engine,
+                                     int64_t columns, km_error *err) {
     int64_t d = engine->base.d, stride = km_round_up(columns, SPARSE_COLUMNS), bytes;
     *memory = NULL;
     if (km_mul_overflows(&bytes, (d + 1) * stride, (int64_t)sizeof(double)))

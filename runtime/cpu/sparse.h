@@ -13,7 +13,7 @@
 enum {
     SPARSE_SPAN = 256,          // rows whose labels are found together
     SPARSE_AT_A_TIME = 64,      // rows whose scores in double are kept
-    SPARSE_COLUMNS = 16,        // rows of a table are whole groups of so many columns
+    SPARSE_COLUMNS = 16,        // rows of a table have a multiple of so many columns
     SPARSE_CANDIDATES_MAX = 16, // of a pick
     SPARSE_AHEAD = 8,           // nonzeros between a table's row that is fetched and the one that is used
     SPARSE_SLOT_BYTES = 64 + SPARSE_SPAN * 24 // of a pass's scratch, for each slot

@@ -39,8 +39,8 @@ typedef struct cpu_sparse {
 void km_cpu_sparse_rows(cpu_sparse_rows *out, const cpu_engine *engine, int64_t first, int64_t count);
 // A table of doubles and its constants for `columns` centroids, all 0, in *memory, which the caller frees by
 // km_pages_free.
-km_status km_cpu_sparse_wide_table(cpu_sparse_table *table, void **memory, const cpu_engine *engine,
-                                   int64_t columns, km_error *err);
+km_status km_cpu_sparse_double_table(cpu_sparse_table *table, void **memory, const cpu_engine *engine,
+                                     int64_t columns, km_error *err);
 // Fills all its columns: a centroid of d doubles each.
 void km_cpu_sparse_fill(const cpu_sparse_table *table, const cpu_engine *engine,
                         const double *const *centroids);

@@ -48,7 +48,7 @@ km_status km_cpu_sparse_finish_create(cpu_finish_pass *pass, const km_finish_mod
     own->mean_columns = calloc((size_t)pass->count, sizeof *own->mean_columns);
     if (!own->mean_columns) return km_fail_memory(err, "the finishing pass", pass->count * 8);
     int64_t columns = put_columns(own, NULL, models, pass->count, engine->base.d);
-    KM_TRY(km_cpu_sparse_wide_table(&own->table, &own->memory, engine, columns, err));
+    KM_TRY(km_cpu_sparse_double_table(&own->table, &own->memory, engine, columns, err));
     int64_t count = pass->threads * km_cpu_sparse_scores_count(&own->table);
     const double **rows = malloc((size_t)columns * sizeof *rows);
     own->scores = calloc((size_t)count, sizeof *own->scores);
@@ -138,7 +138,7 @@ static km_status sparse_init(sparse_pass *p, cpu_engine *engine, km_silhouette_m
     int64_t columns = 0, at = 0, d = engine->base.d;
     for (int64_t m = 0; m < count; m++) columns += model_columns(&models[m]);
     *p = (sparse_pass){.engine = engine, .models = models, .count = count};
-    KM_TRY(km_cpu_sparse_wide_table(&p->table, &p->memory, engine, columns, err));
+    KM_TRY(km_cpu_sparse_double_table(&p->table, &p->memory, engine, columns, err));
     p->scores_count = km_round_up(km_cpu_sparse_scores_count(&p->table) + count, 8);
     p->scores = malloc((size_t)(engine->threads * p->scores_count) * sizeof *p->scores);
     const double **centroids = malloc((size_t)columns * sizeof *centroids);

@@ -69,7 +69,7 @@ km_status km_cpu_sparse_seed_create(cpu_seed_pass *pass, km_error *err) {
     int64_t columns = pass->chains_count * (km_candidates(pass->picks - 1) + 1);
     seed_table *own = pass->own = calloc(1, sizeof *own);
     if (!own) return km_fail_memory(err, "scores of candidates", (int64_t)sizeof *own);
-    KM_TRY(km_cpu_sparse_wide_table(&own->table, &own->memory, engine, columns, err));
+    KM_TRY(km_cpu_sparse_double_table(&own->table, &own->memory, engine, columns, err));
     if (own->table.is_large) KM_TRY(compact_create(own, engine, err));
     int64_t count = engine->threads * km_cpu_sparse_scores_count(&own->table);
     own->scores = malloc((size_t)count * sizeof *own->scores);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Subsets of columns on the CPU. The table lies in SoA groups, so a column of a group is one piece of memory.
+// Subsets of columns on the CPU. The table lies in SoA groups, so a column of an SoA group is one piece of memory.
 // A thread takes a block of subsets: it goes through the table tile by tile, brings the columns of a subset
 // together in its cache, and runs the kernels of that many features over them. A thread adds a run's sums in
 // index order, so no result depends on how many threads there are.
@@ -18,16 +18,19 @@ enum { TYPICAL_ROWS = 128 };
 // As km_cpu_subset_gather, of the subset's columns from `column` on; those before are there.
 static void gather_from(uint8_t *to, const cpu_engine *table, const km_subset *subset, int64_t first,
                         int64_t count, int64_t column) {
-    enum { GROUP_BYTES = 64 * (int)sizeof(float), AHEAD = 4 }; // SoA groups lie too far apart to be foreseen
+    enum {
+        SOA_GROUP_BYTES = 64 * (int)sizeof(float),
+        AHEAD = 4
+    }; // SoA groups lie too far apart to be foreseen
     int64_t bytes = table->soa_points * table->real_bytes, d = table->base.d;
-    const uint8_t *group = table->points + first * d * table->real_bytes;
-    for (int64_t done = 0; done < count; done += table->soa_points, group += d * bytes) {
+    const uint8_t *soa_group = table->points + first * d * table->real_bytes;
+    for (int64_t done = 0; done < count; done += table->soa_points, soa_group += d * bytes) {
         to += column * bytes;
         for (int64_t f = column; f < subset->size; f++, to += bytes) {
-            const uint8_t *from = group + subset->columns[f] * bytes;
+            const uint8_t *from = soa_group + subset->columns[f] * bytes;
             for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + AHEAD * d * bytes + at);
-            if (bytes == GROUP_BYTES)
-                memcpy(to, from, GROUP_BYTES);
+            if (bytes == SOA_GROUP_BYTES)
+                memcpy(to, from, SOA_GROUP_BYTES);
             else
                 memcpy(to, from, (size_t)bytes);
         }

@@ -8,10 +8,10 @@
 // least crosses any gap. In a cylinder that holds three of four of the pair's own points (all points in it count,
 // whatever their label) A, M and B points lie within a sixth of the distance of a's centroid, of the middle, of b's.
 // The valley is (min(A, B) - M) in standard errors, sqrt(min(A, B) + M): around 0 or below without clusters, and large
-// where they are apart. Each point is judged by centroids without it: with it, points of many features would lean
-// towards their own centroid and leave the middle empty whatever the data are. A feature whose values lie on a lattice
-// (integers, one digit behind the point) gets noise of the width of a step, so that gaps between its values are none
-// between clusters.
+// where they are apart. Each point meets centroids that were computed without it: with it, points of many features
+// would lean towards their own centroid and leave the middle empty whatever the data are. A feature whose values lie on
+// a lattice (integers, one digit behind the point) gets noise of the width of a step, so that gaps between its values
+// are none between clusters.
 #ifndef KM_RUNTIME_VALLEY_H
 #define KM_RUNTIME_VALLEY_H
 #include <kmgen/data.h>

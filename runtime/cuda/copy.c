@@ -220,12 +220,12 @@ km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from,
         goto done;
     }
     KM_TRY(km_cuda_pin(engine, bytes > piece ? bytes : piece, err));
-    int64_t chunk = engine->staging_bytes / piece * piece;
-    if (chunk == 0)
+    int64_t each = engine->staging_bytes / piece * piece;
+    if (each == 0)
         return km_fail(err, KM_ERROR_INTERNAL, "a row of %lld bytes is larger than a buffer",
                        (long long)piece);
-    for (int64_t at = 0, turn = 0; at < bytes; at += chunk, turn++) {
-        int64_t here = bytes - at < chunk ? bytes - at : chunk;
+    for (int64_t at = 0, turn = 0; at < bytes; at += each, turn++) {
+        int64_t here = bytes - at < each ? bytes - at : each;
         int b = (int)(turn % KM_STAGING_COUNT);
         KM_CU(cuEventSynchronize(engine->staged[b])); // also of the upload before
         KM_TRY_GOTO(fill_buffer(engine, engine->staging[b], from, at, here, piece, fill, err));
@@ -237,7 +237,7 @@ done:
     return status;
 }
 
-static void drain_buffer(const km_cuda_engine *engine, char *to, const char *buffer, int64_t bytes) {
+static void copy_out(const km_cuda_engine *engine, char *to, const char *buffer, int64_t bytes) {
     int64_t count = km_divide_up(bytes, SLICE_BYTES);
     int threads = copiers_of(engine);
     if (threads > count) threads = (int)count;
@@ -253,20 +253,20 @@ km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int
     const km_driver *driver = engine->driver;
     if (bytes <= SLICE_BYTES) return km_cuda_get(engine, to, from, bytes, err);
     KM_TRY(km_cuda_pin(engine, bytes, err));
-    int64_t chunk = engine->staging_bytes, chunks = km_divide_up(bytes, chunk);
+    int64_t each = engine->staging_bytes, transfers = km_divide_up(bytes, each);
     // A buffer is copied from the device while the one before it is emptied.
-    for (int64_t turn = 0; turn <= chunks; turn++) {
-        if (turn < chunks) {
-            int64_t at = turn * chunk, here = bytes - at < chunk ? bytes - at : chunk;
+    for (int64_t turn = 0; turn <= transfers; turn++) {
+        if (turn < transfers) {
+            int64_t at = turn * each, here = bytes - at < each ? bytes - at : each;
             int b = (int)(turn % KM_STAGING_COUNT);
             KM_CU(cuMemcpyDtoHAsync(engine->staging[b], from + (km_cu_ptr)at, (size_t)here, engine->stream));
             KM_CU(cuEventRecord(engine->staged[b], engine->stream));
         }
         if (turn >= 1) {
-            int64_t at = (turn - 1) * chunk, here = bytes - at < chunk ? bytes - at : chunk;
+            int64_t at = (turn - 1) * each, here = bytes - at < each ? bytes - at : each;
             int b = (int)((turn - 1) % KM_STAGING_COUNT);
             KM_CU(cuEventSynchronize(engine->staged[b]));
-            drain_buffer(engine, (char *)to + at, engine->staging[b], here);
+            copy_out(engine, (char *)to + at, engine->staging[b], here);
         }
     }
 done:

@@ -22,9 +22,9 @@ typedef struct finisher {
     km_assign_args args;
     km_cu_ptr totals, partial;
     km_cu_ptr label_sums, label_partial; // of all models that want sums; of one
-    int64_t label_values, label_units,
-        unit_points; // numbers of label_sums; blocks of a slice, and points of each
-    double *host;    // what is sent or got: rows, or sums
+    int64_t label_values, label_blocks,
+        block_points; // numbers of label_sums; blocks of a slice, and points of each
+    double *host;     // what is sent or got: rows, or sums
 } finisher;
 
 static int64_t aligned(int64_t bytes) {
@@ -62,7 +62,7 @@ static km_cu_ptr free_memory(km_cuda_engine *engine, int64_t bytes) {
 static km_status choose_slice(finisher *f, km_cu_ptr *scratch, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t each = f->count * point_bytes(f), chunk_bytes = each * KM_CHUNK_POINTS;
-    int64_t chunks = km_cuda_finish_blocks(f->rows_count, engine->chunks_count);
+    int64_t chunks = km_cuda_finish_chunks(f->rows_count, engine->chunks_count);
     *scratch = 0;
     f->slice_chunks = chunks;
     if (each == 0) return KM_OK;
@@ -78,13 +78,13 @@ static km_status choose_slice(finisher *f, km_cu_ptr *scratch, km_error *err) {
 }
 
 // Blocks of km_label_sums in a slice: each has a table for each of its parts.
-static void choose_units(finisher *f) {
+static void choose_label_blocks(finisher *f) {
     int64_t d = f->engine->base.d, table = f->k_max * d * KM_LABEL_PARTS(d) * 8;
-    int64_t units = km_max(1, km_min(f->slice_chunks, KM_LABEL_SUMS_BYTES / table));
+    int64_t blocks = km_max(1, km_min(f->slice_chunks, KM_LABEL_SUMS_BYTES / table));
     f->label_values = 0;
     for (int64_t m = 0; m < f->count; m++) f->label_values += f->models[m]->sums ? f->models[m]->k * d : 0;
-    f->unit_points = km_divide_up(f->slice_chunks, units) * KM_CHUNK_POINTS;
-    f->label_units = f->label_values ? units : 0;
+    f->block_points = km_divide_up(f->slice_chunks, blocks) * KM_CHUNK_POINTS;
+    f->label_blocks = f->label_values ? blocks : 0;
 }
 
 // Addresses of the tables in `work`, of labels and distances in `scratch`.
@@ -93,7 +93,7 @@ static km_status reserve(finisher *f, km_error *err) {
     int64_t d = engine->base.d, all_rows = f->rows_count + f->mean_rows_count;
     km_cu_ptr scratch;
     KM_TRY(choose_slice(f, &scratch, err));
-    choose_units(f);
+    choose_label_blocks(f);
     int64_t points = slice_points(f, f->slice_chunks), sums_bytes = f->rows_count * KM_FINISH_SUMS * 8;
     int64_t sizes[] = {all_rows * d * 8,
                        engine->is_csr ? all_rows * (d + 1) * 8 : all_rows * d * engine->real_bytes,
@@ -103,7 +103,7 @@ static km_status reserve(finisher *f, km_error *err) {
                        sums_bytes,
                        f->slice_chunks * sums_bytes,
                        f->label_values * 8,
-                       f->label_units * f->k_max * d * KM_LABEL_PARTS(d) * 8};
+                       f->label_blocks * f->k_max * d * KM_LABEL_PARTS(d) * 8};
     enum { PARTS = sizeof sizes / sizeof *sizes };
     km_cu_ptr at[PARTS];
     int64_t bytes = 0;
@@ -194,13 +194,13 @@ static km_status add_label_sums(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t d = engine->base.d;
     km_cu_ptr sums = f->label_sums;
-    long long units = km_divide_up(f->args.count, f->unit_points), tables = units * KM_LABEL_PARTS(d);
+    long long blocks = km_divide_up(f->args.count, f->block_points), tables = blocks * KM_LABEL_PARTS(d);
     for (int m = 0; m < f->count && f->label_values; m++) {
         if (!f->models[m]->sums) continue;
-        long long numbers = f->models[m]->k * d, unit_points = f->unit_points;
-        void *arguments[] = {&f->args, &engine->weights.address, &f->label_partial, &unit_points, &m};
+        long long numbers = f->models[m]->k * d, block_points = f->block_points;
+        void *arguments[] = {&f->args, &engine->weights.address, &f->label_partial, &block_points, &m};
         void *add_arguments[] = {&f->label_partial, &tables, &numbers, &sums};
-        KM_TRY(km_cuda_launch(engine, engine->kernels->label_sums, units, 1, arguments, err));
+        KM_TRY(km_cuda_launch(engine, engine->kernels->label_sums, blocks, 1, arguments, err));
         KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS),
                               1, add_arguments, err));
         sums += (km_cu_ptr)(numbers * 8);

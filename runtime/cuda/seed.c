@@ -105,7 +105,7 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
                        void *progress_user, km_error *err) {
     if (chains_count < 1 || picks < 1) return KM_OK;
     if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
-    int64_t group = chains_at_once(engine, chains_count, picks), done = 0;
+    int64_t together = chains_at_once(engine, chains_count, picks), done = 0;
     km_seed_args args = {.points = (const void *)(uintptr_t)engine->points.address,
                          .weights = (const double *)(uintptr_t)engine->weights.address,
                          .n = engine->base.n,
@@ -114,9 +114,9 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
                          .picks_count = picks,
                          .seed = seed};
     km_cu_ptr tables;
-    KM_TRY(reserve(engine, &args, &tables, group, picks, err));
-    for (int64_t first = 0; first < chains_count; first += group) {
-        args.chains = (int)(chains_count - first < group ? chains_count - first : group);
+    KM_TRY(reserve(engine, &args, &tables, together, picks, err));
+    for (int64_t first = 0; first < chains_count; first += together) {
+        args.chains = (int)(chains_count - first < together ? chains_count - first : together);
         args.first_restart = first_restart + first;
         for (int64_t pick = 0; pick < picks; pick++) {
             KM_TRY(draw(engine, &args, pick, picks, err));

@@ -58,18 +58,18 @@ int64_t km_choice_subset(int32_t *out, const km_choice *choice, double index) {
 
 // A set of numbers: open addressing, at most half full.
 typedef struct number_set {
-    double *slots;
+    double *places;
     int64_t size; // a power of two
 } number_set;
 
 // Returns 0 where it is there already.
 static int set_add(number_set *set, double number) {
     uint64_t at = km_mix64((uint64_t)number) & (uint64_t)(set->size - 1);
-    while (set->slots[at] >= 0) {
-        if (set->slots[at] == number) return 0;
+    while (set->places[at] >= 0) {
+        if (set->places[at] == number) return 0;
         at = (at + 1) & (uint64_t)(set->size - 1);
     }
-    set->slots[at] = number;
+    set->places[at] = number;
     return 1;
 }
 
@@ -88,16 +88,16 @@ km_status km_choice_draw(double *out, int64_t count, double possible, int with_r
         return KM_OK;
     }
     while (set.size < 2 * count) set.size *= 2;
-    set.slots = malloc((size_t)set.size * sizeof *set.slots);
-    if (!set.slots) return km_fail_memory(err, "the drawn subsets", set.size * 8);
-    for (int64_t i = 0; i < set.size; i++) set.slots[i] = -1;
+    set.places = malloc((size_t)set.size * sizeof *set.places);
+    if (!set.places) return km_fail_memory(err, "the drawn subsets", set.size * 8);
+    for (int64_t i = 0; i < set.size; i++) set.places[i] = -1;
     for (int64_t i = 0; i < count; i++) {
         double last = possible - (double)(count - i);
         double number = floor(km_draw(seed, DRAW_SUBSET, 0, (uint64_t)i) * (last + 1));
         if (!set_add(&set, number)) set_add(&set, number = last);
         out[i] = number;
     }
-    free(set.slots);
+    free(set.places);
     qsort(out, (size_t)count, sizeof *out, by_value);
     return KM_OK;
 }

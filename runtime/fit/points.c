@@ -12,7 +12,7 @@
 
 // Initial centroids lie at most so many times as far from the centre as the farthest point: squares of these
 // fit every type.
-#define INIT_REACH 0x1p20
+#define INIT_MAX 0x1p20
 
 // Where the backend can, before there are kernels: planning fills the time in which the last points travel.
 km_status km_fit_fetch_points(km_fit_job *f) {
@@ -105,12 +105,12 @@ static km_status seed_given(km_fit_job *f) {
             return km_fail(f->err, KM_ERROR_DATA,
                            "the initial centroids hold a NaN or infinity in row %lld, column %lld",
                            (long long)(i / d) + 1, (long long)(i % d) + 1);
-        if (!(fabs(value) <= INIT_REACH))
+        if (!(fabs(value) <= INIT_MAX))
             return km_fail(
                 f->err, KM_ERROR_DATA,
                 "the initial centroids: row %lld, column %lld: %g is more than %g times as far out as "
                 "any point; give one that lies among the points",
-                (long long)(i / d) + 1, (long long)(i % d) + 1, p->init_rows[i], INIT_REACH);
+                (long long)(i / d) + 1, (long long)(i % d) + 1, p->init_rows[i], INIT_MAX);
         f->seeds.rows[i] = round_to_type(value, f->spec.type);
     }
     if (p->init_count == sum && ks > 1)

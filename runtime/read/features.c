@@ -231,20 +231,20 @@ static km_status take_weights(km_parse *p) {
 
 // Lays the features out as rows of their own, where slots are not just these.
 static km_status lay_out(km_parse *p, const feature *features, int64_t count) {
-    int64_t n = p->table->rows, wide = p->slots_count, bytes;
-    int is_same = count == wide, grows = count > wide;
+    int64_t n = p->table->rows, width = p->slots_count, bytes;
+    int is_same = count == width, grows = count > width;
     for (int64_t i = 0; i < count && is_same; i++)
         is_same = features[i].slot == i && p->slots[i].kind != KM_COLUMN_CATEGORY;
     if (is_same) return KM_OK;
     if (km_mul_overflows(&bytes, n, count * km_type_bytes(p->params->type))) bytes = INT64_MAX;
-    double *row = malloc((size_t)wide * sizeof *row + 1);
+    double *row = malloc((size_t)width * sizeof *row + 1);
     unsigned char *to = p->values;
     km_status status = grows ? km_host_check("the features of categories", bytes, p->err) : KM_OK;
     if (status == KM_OK && grows) to = malloc((size_t)bytes + 1);
     if (status == KM_OK && (!row || !to))
         status = km_fail_memory(p->err, "the features of a text file", bytes);
     for (int64_t i = 0; i < n && status == KM_OK; i++) {
-        for (int64_t s = 0; s < wide; s++) row[s] = value_at(p, p->values, i * wide + s);
+        for (int64_t s = 0; s < width; s++) row[s] = value_at(p, p->values, i * width + s);
         for (int64_t f = 0; f < count; f++) {
             double value = row[features[f].slot];
             if (features[f].category >= 0 && !isnan(value)) value = value == (double)features[f].category;

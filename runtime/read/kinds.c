@@ -213,15 +213,15 @@ void km_dict_free(km_dict *dict) {
     for (int64_t i = 0; i < dict->count; i++) free(dict->texts[i]);
     free(dict->texts);
     free(dict->hashes);
-    free(dict->slots);
+    free(dict->places);
     *dict = (km_dict){0};
 }
 
-// Where the text stands in `slots`, or may be put.
-static int64_t slot_of(const km_dict *dict, const char *text, int64_t size, uint64_t hash) {
-    int64_t at = (int64_t)(hash & (uint64_t)(dict->slots_count - 1));
-    for (; dict->slots[at]; at = (at + 1) & (dict->slots_count - 1)) {
-        int64_t i = dict->slots[at] - 1;
+// Where the text stands in `places`, or may be put.
+static int64_t place_of(const km_dict *dict, const char *text, int64_t size, uint64_t hash) {
+    int64_t at = (int64_t)(hash & (uint64_t)(dict->places_count - 1));
+    for (; dict->places[at]; at = (at + 1) & (dict->places_count - 1)) {
+        int64_t i = dict->places[at] - 1;
         if (dict->hashes[i] == hash && strlen(dict->texts[i]) == (size_t)size &&
             memcmp(dict->texts[i], text, (size_t)size) == 0)
             break;
@@ -230,41 +230,41 @@ static int64_t slot_of(const km_dict *dict, const char *text, int64_t size, uint
 }
 
 int64_t km_dict_find(const km_dict *dict, const char *text, int64_t size) {
-    if (!dict->slots_count) return -1;
-    return dict->slots[slot_of(dict, text, size, XXH3_64bits(text, (size_t)size))] - 1;
+    if (!dict->places_count) return -1;
+    return dict->places[place_of(dict, text, size, XXH3_64bits(text, (size_t)size))] - 1;
 }
 
 static int grow(km_dict *dict) {
-    int64_t capacity = dict->capacity ? 2 * dict->capacity : 16, slots = 4 * capacity;
+    int64_t capacity = dict->capacity ? 2 * dict->capacity : 16, places = 4 * capacity;
     char **texts = realloc(dict->texts, (size_t)capacity * sizeof *texts);
     if (texts) dict->texts = texts;
     uint64_t *hashes = realloc(dict->hashes, (size_t)capacity * sizeof *hashes);
     if (hashes) dict->hashes = hashes;
-    int32_t *numbers = calloc((size_t)slots, sizeof *numbers);
+    int32_t *numbers = calloc((size_t)places, sizeof *numbers);
     if (!texts || !hashes || !numbers) {
         free(numbers);
         return 0;
     }
-    free(dict->slots);
-    dict->slots = numbers;
-    dict->slots_count = slots;
+    free(dict->places);
+    dict->places = numbers;
+    dict->places_count = places;
     dict->capacity = capacity;
     for (int64_t i = 0; i < dict->count; i++)
-        numbers[slot_of(dict, texts[i], (int64_t)strlen(texts[i]), hashes[i])] = (int32_t)i + 1;
+        numbers[place_of(dict, texts[i], (int64_t)strlen(texts[i]), hashes[i])] = (int32_t)i + 1;
     return 1;
 }
 
 int64_t km_dict_add(km_dict *dict, const char *text, int64_t size, int64_t most) {
     if (dict->count == dict->capacity && !grow(dict)) return -2;
     uint64_t hash = XXH3_64bits(text, (size_t)size);
-    int64_t slot = slot_of(dict, text, size, hash);
-    if (dict->slots[slot]) return dict->slots[slot] - 1;
+    int64_t place = place_of(dict, text, size, hash);
+    if (dict->places[place]) return dict->places[place] - 1;
     if (dict->count == most) return -1;
     char *copy = strndup(text, (size_t)size);
     if (!copy) return -2;
     dict->texts[dict->count] = copy;
     dict->hashes[dict->count] = hash;
-    dict->slots[slot] = (int32_t)++dict->count;
+    dict->places[place] = (int32_t)++dict->count;
     return dict->count - 1;
 }
 

@@ -33,8 +33,8 @@ typedef struct km_dict {
     char **texts;
     uint64_t *hashes;
     int64_t count, capacity;
-    int32_t *slots; // by hash: number + 1, 0: free
-    int64_t slots_count;
+    int32_t *places; // by hash: number + 1, 0: free
+    int64_t places_count;
 } km_dict;
 
 // The text's number, -1: it is not there.

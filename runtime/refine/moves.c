@@ -92,10 +92,10 @@ static int64_t sample_draw(const refiner *r, const double *squares, double u, do
     double sum = 0;
     int64_t last = 0;
     for (int64_t i = 0; i < r->sample_count; i++) {
-        double share = r->sample_weights[i] * squares[i];
-        if (!(share > 0)) continue;
+        double weight = r->sample_weights[i] * squares[i];
+        if (!(weight > 0)) continue;
         last = i;
-        sum += share;
+        sum += weight;
         if (sum > u * total) break;
     }
     return last;

@@ -11,7 +11,7 @@ enum { TILE = KM_REFINE_TILE }; // points of the sample that lie together, featu
 // A K has a better model where its inertia fell by this share at least.
 #define GAIN_MIN 1e-6
 // A trial that ends so little above the best model may be the better one when points were exchanged.
-#define EXCHANGE_REACH(k, n) (.25 * (double)(k) / (double)(n))
+#define EXCHANGE_TOLERANCE(k, n) (.25 * (double)(k) / (double)(n))
 // Draws of refinement have restart numbers from here on; those of the sweep are below.
 #define DRAWS_FIRST ((uint64_t)1 << 40)
 #define DRAWS_SAMPLE (-1) // numbers of trials that are none

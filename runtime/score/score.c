@@ -321,11 +321,11 @@ static km_status fill_scores(km_label_scores *out, const scoring *s) {
 // The scores and the arrays behind them are one allocation.
 static km_status make_scores(km_label_scores **out, const scoring *s) {
     size_t k = (size_t)s->k, numbers = k * sizeof(double), integers = k * sizeof(int64_t);
-    char *block = calloc(1, sizeof **out + 2 * numbers + 2 * integers);
-    if (!block)
+    char *memory = calloc(1, sizeof **out + 2 * numbers + 2 * integers);
+    if (!memory)
         return km_fail_memory(s->err, "the scores", (int64_t)(sizeof **out + 2 * numbers + 2 * integers));
-    char *at = block + sizeof **out;
-    km_label_scores *scores = *out = (km_label_scores *)(void *)block;
+    char *at = memory + sizeof **out;
+    km_label_scores *scores = *out = (km_label_scores *)(void *)memory;
     scores->labels = memcpy(at, s->values, integers);
     scores->counts = memcpy(at + integers, s->counts, integers);
     scores->weights = memcpy(at + 2 * integers, s->weights, numbers);

@@ -118,7 +118,8 @@ static void give_up(km_tune_candidate *candidate, km_tune_outcome outcome, const
 }
 
 // What of a failed step is the candidate's own: it is written down, and others go on. The rest is handed on.
-static km_status judge(km_tune_candidate *candidate, km_status status, const km_error *own, km_error *err) {
+static km_status note_failure(km_tune_candidate *candidate, km_status status, const km_error *own,
+                              km_error *err) {
     switch (status) {
     case KM_OK:
         return KM_OK;
@@ -185,7 +186,7 @@ km_status km_measure_compile(km_measure *m, km_tune_candidate *candidate, km_err
     km_error own = {""};
     loaded one = {.candidate = *candidate};
     km_plan_init(&one.plan);
-    km_status status = judge(&one.candidate, build(&one, m, KM_MODULE_COMPILE, &own), &own, err);
+    km_status status = note_failure(&one.candidate, build(&one, m, KM_MODULE_COMPILE, &own), &own, err);
     *candidate = one.candidate;
     unload(&one);
     return status;
@@ -364,7 +365,7 @@ static loaded *get(km_measure *m, km_tune_candidate *candidate, km_status *statu
     loaded *one = place_of(m, candidate);
     one->used = ++m->turn;
     *status = make_ready(one, m, &own);
-    *status = judge(&one->candidate, *status, &own, err);
+    *status = note_failure(&one->candidate, *status, &own, err);
     candidate->outcome = one->candidate.outcome;
     candidate->registers = one->candidate.registers;
     candidate->blocks_per_sm = one->candidate.blocks_per_sm;

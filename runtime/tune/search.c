@@ -20,7 +20,7 @@ static const double OF_FAMILY = 0.3;   // of a family's own factor: the root is 
 static const double NEAR_ANY = 0.03;   // that fades with the distance, whatever the families
 static const double NEAR_FAMILY = 0.2; // that fades with the distance within a family: 1.6
 static const double NOISE = 1e-4;      // of a measurement: 1%
-static const double REACH = 3;         // steps after which nearness is down to 1/e
+static const double LENGTH_SCALE = 3;  // steps after which a covariance is down to 1/e
 static const double DEVIATIONS = 1.5;  // that may be taken off the expected time
 static const double FAILED = 0.3;      // a failure counts as this log: a third slower than predicted
 
@@ -136,7 +136,7 @@ static double distance(const km_search *search, int64_t i, int64_t j) {
 }
 
 static double covariance(const km_search *search, int64_t i, int64_t j) {
-    double nearness = exp(-distance(search, i, j) / REACH);
+    double nearness = exp(-distance(search, i, j) / LENGTH_SCALE);
     double any = SHARED + NEAR_ANY * nearness;
     return search->family[i] == search->family[j] ? any + OF_FAMILY + NEAR_FAMILY * nearness : any;
 }

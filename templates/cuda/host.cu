@@ -564,8 +564,8 @@ static int host_model_init(host_model *model, const $name_fit *fit, int q) {
     for (long long i = k * D; i-- > 0;) {
         km_real value;
         memcpy(&value, floats + i, sizeof value);
-        const double wide = (double)value;
-        memcpy(model->host + i, &wide, sizeof wide);
+        const double as_double = (double)value;
+        memcpy(model->host + i, &as_double, sizeof as_double);
     }
     char *numbers = model->numbers.as<char>();
     HOST_CUDA(cudaMemcpy(numbers, &zero, sizeof zero, cudaMemcpyHostToDevice));

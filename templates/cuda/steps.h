@@ -65,12 +65,12 @@ typedef struct km_seed_args {
     const double *weights; // or NULL
     long long n;
     long long subchunks;            // of KM_SUBCHUNK_POINTS each
-    const double *subchunk_weights; // [units]
+    const double *subchunk_weights; // [subchunks]
     void *nearest;                  // [chains][n] km_real: squared distance to the nearest pick
     long long *picks;               // [chains][picks_count]
     long long picks_count;
     long long *candidates; // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2
-    double *subchunk_sums; // [chains][KM_CANDIDATES_MAX][units], of the last pass
+    double *subchunk_sums; // [chains][KM_CANDIDATES_MAX][subchunks], of the last pass
     int chains;
     unsigned long long seed;
     long long first_restart; // of chain 0

@@ -4,7 +4,7 @@
 // Scores of a panel of columns stay in registers over a row's nonzeros. Those of GROUP rows are then transposed, and
 // each run's nearest centroid is searched with rows across lanes. A table of several panels is worked through panel by
 // panel for a span of rows, so that the panel stays in a cache.
-//@ need kinds counts widths group group_vectors wide_vectors panel_vectors wide_reals half_unit tiny
+//@ need kinds counts widths group group_vectors double_vectors panel_vectors double_reals half_unit tiny
 //@ include cpu/prebuilt.h
 //@ include cpu/sparse_lanes/transpose_$vec.c
 #include "runtime/cpu/sparse.h"
@@ -13,7 +13,7 @@ enum {
     GROUP = $group,                 // rows whose scores are searched together
     PANEL_VECTORS = $panel_vectors, // vectors of columns whose scores stay in registers, at most
     PANEL = PANEL_VECTORS * LANES,  // ... and columns
-    WIDE_GROUP = 8,                 // rows whose scores in double are searched together
+    DOUBLE_GROUP = 8,               // rows whose scores in double are searched together
     RESOLVED = 16,                  // columns of scores in double at a time
     SEED_LANES = 4,                 // candidates of a seeding side by side
     ADDED_RUNS = 4,                 // runs that all rows are added to side by side, at most ...
@@ -48,8 +48,8 @@ static const km_scores_$kind km_scores_of_$kind[3][PANEL_VECTORS] = {
 };
 
 //@ end
-//@ if wide_reals
-#define km_scores_of_real km_scores_of_wide
+//@ if double_reals
+#define km_scores_of_real km_scores_of_double
 //@ end
 #define KM_WIDTH_OF(bytes) ((bytes) / 2) // 0, 1, 2 for 1, 2, 4 bytes
 
@@ -336,17 +336,17 @@ KM_TARGET static void km_resolve(cpu_sparse_chunk *chunk, run_found *found, int6
 KM_TARGET static int64_t km_changes_$bytes(uint$bytes_t *labels, const km_int *label, int64_t count,
                                            int32_t mode, uint16_t *list, int32_t *old) {
     enum { OF_WORD = 64 / $bytes };
-    uint$bytes_t narrow[SPARSE_SPAN], kept[SPARSE_SPAN];
+    uint$bytes_t packed[SPARSE_SPAN], kept[SPARSE_SPAN];
     uint64_t before, after;
     int64_t changed = 0;
-    for (int r = 0; r < SPARSE_SPAN; r++) narrow[r] = (uint$bytes_t)label[r]; // whole vectors
+    for (int r = 0; r < SPARSE_SPAN; r++) packed[r] = (uint$bytes_t)label[r]; // whole vectors
     memcpy(kept, labels, (size_t)count * sizeof *kept);
-    memcpy(labels, narrow, (size_t)count * sizeof *narrow);
+    memcpy(labels, packed, (size_t)count * sizeof *packed);
     if (mode == KM_CPU_FIRST) return count;
-    for (int64_t r = count; r % OF_WORD != 0; r++) kept[r] = narrow[r];
+    for (int64_t r = count; r % OF_WORD != 0; r++) kept[r] = packed[r];
     for (int64_t from = 0; from < count; from += OF_WORD) {
         memcpy(&before, kept + from, sizeof before);
-        memcpy(&after, narrow + from, sizeof after);
+        memcpy(&after, packed + from, sizeof after);
         for (uint64_t differ = before ^ after; differ != 0;) {
             const int at = KM_FIRST_BIT(differ) / $bytes;
             list[changed] = (uint16_t)(from + at);
@@ -453,36 +453,36 @@ KM_TARGET static void km_scores(double *scores, double *squares, const cpu_spars
                          from ? NULL : squares,
                          table->stride,
                          table->is_large};
-        km_scores_of_wide[KM_WIDTH_OF(rows->index_bytes)][here - 1](scores + from * DOUBLES, table->stride,
-                                                                    &p, rows->starts, rows->count);
+        km_scores_of_double[KM_WIDTH_OF(rows->index_bytes)][here - 1](scores + from * DOUBLES, table->stride,
+                                                                      &p, rows->starts, rows->count);
     }
 }
 
 // cpu_sparse_kernels.nearest
-KM_TARGET static void km_nearest_wide(int32_t *label, double *first, double *second, const double *scores,
-                                      int64_t stride, int64_t k) {
-    double by_column[DOUBLES * WIDE_GROUP];
+KM_TARGET static void km_nearest_double(int32_t *label, double *first, double *second, const double *scores,
+                                        int64_t stride, int64_t k) {
+    double by_column[DOUBLES * DOUBLE_GROUP];
     int64_t index[DOUBLES];
-    for (int64_t r = 0; r < SPARSE_AT_A_TIME; r += WIDE_GROUP) {
-        //@ for v in wide_vectors
+    for (int64_t r = 0; r < SPARSE_AT_A_TIME; r += DOUBLE_GROUP) {
+        //@ for v in double_vectors
         km_doubles first_$v = KM_D_SPLAT(HUGE_VAL), second_$v = first_$v;
         km_longs index_$v = KM_LONGS(0);
         //@ end
         for (int64_t from = 0; from < k; from += DOUBLES) {
             const int64_t here = k - from < DOUBLES ? k - from : DOUBLES;
-            //@ for v in wide_vectors
-            KM_TRANSPOSE_WIDE(by_column + $v * DOUBLES, WIDE_GROUP,
-                              scores + (r + $v * DOUBLES) * stride + from, stride);
+            //@ for v in double_vectors
+            KM_TRANSPOSE_DOUBLES(by_column + $v * DOUBLES, DOUBLE_GROUP,
+                                 scores + (r + $v * DOUBLES) * stride + from, stride);
             //@ end
             for (int64_t j = 0; j < here; j++) {
                 const km_longs at = KM_LONGS(from + j);
-                //@ for v in wide_vectors
-                const km_doubles score_$v = KM_D_LOAD(by_column + j * WIDE_GROUP + $v * DOUBLES);
+                //@ for v in double_vectors
+                const km_doubles score_$v = KM_D_LOAD(by_column + j * DOUBLE_GROUP + $v * DOUBLES);
                 KM_KEEP_NEAREST(first_$v, second_$v, index_$v, score_$v, at);
                 //@ end
             }
         }
-        //@ for v in wide_vectors
+        //@ for v in double_vectors
         KM_D_STORE(first + r + $v * DOUBLES, first_$v);
         KM_D_STORE(second + r + $v * DOUBLES, second_$v);
         KM_PUT_LONGS(index, index_$v);
@@ -574,5 +574,11 @@ KM_TARGET static void km_chain(const cpu_sparse_chain *of, int64_t count) {
     for (int64_t from = 0; from < last; from += SEED_LANES) km_potentials(of, from, count);
 }
 
-const cpu_sparse_kernels $name = {
-    {$isa, sizeof(km_real)}, km_pass, km_scores, km_nearest_wide, km_sum, km_chain, km_distances, km_square};
+const cpu_sparse_kernels $name = {{$isa, sizeof(km_real)},
+                                  km_pass,
+                                  km_scores,
+                                  km_nearest_double,
+                                  km_sum,
+                                  km_chain,
+                                  km_distances,
+                                  km_square};

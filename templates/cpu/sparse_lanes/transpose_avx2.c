@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Transposes DOUBLES rows of DOUBLES doubles, `from_step` and `to_step` apart.
-#define KM_TRANSPOSE_WIDE(to, to_step, from, from_step) km_transpose_wide(to, to_step, from, from_step)
-KM_TARGET static inline void km_transpose_wide(double *to, int64_t to_step, const double *from,
-                                               int64_t from_step) {
+#define KM_TRANSPOSE_DOUBLES(to, to_step, from, from_step) km_transpose_doubles(to, to_step, from, from_step)
+KM_TARGET static inline void km_transpose_doubles(double *to, int64_t to_step, const double *from,
+                                                  int64_t from_step) {
     const km_doubles a = KM_D_LOAD(from), b = KM_D_LOAD(from + from_step),
                      c = KM_D_LOAD(from + 2 * from_step), d = KM_D_LOAD(from + 3 * from_step);
     const km_doubles e = _mm256_unpacklo_pd(a, b), f = _mm256_unpackhi_pd(a, b), g = _mm256_unpacklo_pd(c, d),
@@ -14,7 +14,7 @@ KM_TARGET static inline void km_transpose_wide(double *to, int64_t to_step, cons
 }
 // The same for LANES rows of LANES reals.
 //@ if float64
-#define KM_TRANSPOSE KM_TRANSPOSE_WIDE
+#define KM_TRANSPOSE KM_TRANSPOSE_DOUBLES
 //@ else
 #define KM_TRANSPOSE(to, to_step, from, from_step) km_transpose(to, to_step, from, from_step)
 // Four columns from the low or high half of each of eight rows.

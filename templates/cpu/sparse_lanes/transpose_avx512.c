@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Transposes DOUBLES rows of DOUBLES doubles, `from_step` and `to_step` apart.
-#define KM_TRANSPOSE_WIDE(to, to_step, from, from_step) km_transpose_wide(to, to_step, from, from_step)
-KM_TARGET static inline void km_transpose_wide(double *to, int64_t to_step, const double *from,
-                                               int64_t from_step) {
+#define KM_TRANSPOSE_DOUBLES(to, to_step, from, from_step) km_transpose_doubles(to, to_step, from, from_step)
+KM_TARGET static inline void km_transpose_doubles(double *to, int64_t to_step, const double *from,
+                                                  int64_t from_step) {
     km_doubles a[8], b[8];
     for (int i = 0; i < 8; i++) a[i] = KM_D_LOAD(from + i * from_step);
     for (int i = 0; i < 8;
@@ -25,7 +25,7 @@ KM_TARGET static inline void km_transpose_wide(double *to, int64_t to_step, cons
 }
 // The same for LANES rows of LANES reals.
 //@ if float64
-#define KM_TRANSPOSE KM_TRANSPOSE_WIDE
+#define KM_TRANSPOSE KM_TRANSPOSE_DOUBLES
 //@ else
 #define KM_TRANSPOSE(to, to_step, from, from_step) km_transpose_reals(to, to_step, from, from_step)
 // Columns c, c + 4, c + 8, c + 12 of sixteen rows, of which four[i] has those of rows 4i .. 4i + 3.

@@ -5,5 +5,5 @@
         for (int km_j = 0; km_j < (count); km_j++)                                                           \
     (to)[(km_i) * (to_step) + km_j] = (from)[(km_j) * (from_step) + km_i]
 #define KM_TRANSPOSE(to, to_step, from, from_step) KM_TRANSPOSE_PLAIN(to, to_step, from, from_step, LANES)
-#define KM_TRANSPOSE_WIDE(to, to_step, from, from_step)                                                      \
+#define KM_TRANSPOSE_DOUBLES(to, to_step, from, from_step)                                                   \
     KM_TRANSPOSE_PLAIN(to, to_step, from, from_step, DOUBLES)

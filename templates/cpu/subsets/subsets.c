@@ -156,7 +156,8 @@ KM_TARGET static void add_all_$s(const cpu_subset_tile *tile, cpu_subset_run *ru
 }
 
 //@ if avx512
-// The same by masks, a group and a cluster at a time, for few clusters: additions to a row do not wait for each other.
+// The same by masks, an SoA group and a cluster at a time, for few clusters: additions to a row do not wait for each
+// other.
 KM_TARGET static void add_masked_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {
     double sums[FEW * $s * DOUBLES];
     int64_t counts[FEW] = {0};
@@ -164,11 +165,11 @@ KM_TARGET static void add_masked_$s(const cpu_subset_tile *tile, cpu_subset_run 
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
         const uint64_t all = bits_of(tile->count, base);
-        double wide[$s * SUBSET_GROUP];
+        double doubles[$s * SUBSET_GROUP];
         //@ for f in s_columns
         const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
         for (int i = 0; i < SUBSET_GROUP; i += DOUBLES)
-            KM_D_STORE(wide + $f * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_$f + i));
+            KM_D_STORE(doubles + $f * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_$f + i));
         //@ end
         for (int64_t j = 0; j < run->k; j++) {
             const uint64_t own = KM_OWN(run->labels + base, j) & all;
@@ -179,7 +180,7 @@ KM_TARGET static void add_masked_$s(const cpu_subset_tile *tile, cpu_subset_run 
             //@ end
             //@ for p in eighths
             //@ for f in s_columns
-            KM_D_ADD_OWN(sum_$f, own >> $p, wide + $f * SUBSET_GROUP + $p);
+            KM_D_ADD_OWN(sum_$f, own >> $p, doubles + $f * SUBSET_GROUP + $p);
             //@ end
             //@ end
             //@ for f in s_columns
@@ -323,9 +324,9 @@ KM_INLINE double finish_group_$s(uint8_t *labels, const cpu_subset_finish *finis
         //@ end
         KM_PUT_LABELS_4(labels + i, index_0, index_1, index_2, index_3);
         if (!is_unsure) {
-            double wide[LANES];
-            KM_STORE_WIDE(wide, margins);
-            for (int l = 0; l < LANES; l += DOUBLES) sum = KM_D_ADD(sum, KM_D_LOAD(wide + l));
+            double doubles[LANES];
+            KM_STORE_WIDE(doubles, margins);
+            for (int l = 0; l < LANES; l += DOUBLES) sum = KM_D_ADD(sum, KM_D_LOAD(doubles + l));
             continue;
         }
         for (int p = i; p < i + VECTORS * LANES && p < count; p++)

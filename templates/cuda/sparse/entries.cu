@@ -68,11 +68,11 @@ extern "C" __global__ void __launch_bounds__(256)
             const long long number = km_number_of(x, weight, workspace.scales[f]);
             square = fma((double)x, (double)x, square);
             rest = fma(lost, lost, rest);
-            workspace.entries[begin + at] = (f / 8 * CHUNK_BYTES + place + f % 8 * 2) << 16 | half;
+            workspace.entries[begin + at] = (f / 8 * EIGHT_BYTES + place + f % 8 * 2) << 16 | half;
             workspace.numbers[begin + at] = number == (int)number && number != LARGE ? (int)number : LARGE;
         }
         if (POINT_ENTRIES) { // the point itself, in the first column for constants, which is 1
-            workspace.entries[begin + row.count] = (D / 8 * CHUNK_BYTES + place + D % 8 * 2) << 16 | 0x3c00;
+            workspace.entries[begin + row.count] = (D / 8 * EIGHT_BYTES + place + D % 8 * 2) << 16 | 0x3c00;
             workspace.numbers[begin + row.count] = 1;
         }
         const double up = 1 + 1.0 / 1024 + 1e-6; // a half has 11 digits

@@ -31,8 +31,8 @@ enum {
     SLOTS = RESTARTS * KS,
     STEPS = (D + 3 + 15) / 16, // products: 16 features each, at the end three columns for constants
     STEPS_AT_ONCE = $steps_at_once,
-    CHUNK_BYTES = TILE * 16, // of a tile: 8 features of each point
-    TILE_BYTES = 2 * STEPS * CHUNK_BYTES,
+    EIGHT_BYTES = TILE * 16, // of a tile: 8 features of each point
+    TILE_BYTES = 2 * STEPS * EIGHT_BYTES,
     FRAGMENT_TILES = $fragment_tiles, // of a restart's centroids: 8 columns of products each
     LISTED = $listed,       // moves of a point that are noted: all slots of a restart, or of a panel
     CODE_BITS = $code_bits, // of an index in a slot, in place of a score's last bits

@@ -4,7 +4,7 @@
 // column of centroids and a byte for each point, 1 where the point is that centroid's; the other one byte of the number
 // of each point and feature. Four products, of 8 bits of the numbers each, are exact in 32 bits, and so is the sum.
 enum {
-    MASK_POINTS = 128, // of a chunk
+    MASK_POINTS = 128, // of a batch
     MASK_TILES = MASK_POINTS / TILE,
     MASK_BLOCK = 256,
     MASK_WARPS = MASK_BLOCK / 32,
@@ -21,7 +21,7 @@ enum {
                  : MASK_OWN <= 4 ? 2
                                  : 1, // warps that share the points
     MASK_AHEAD = 2,                   // reads of a thread at a time
-    MASK_SPAN = 65536,                // chunks of a block whose sums 32 bits hold
+    MASK_SPAN = 65536,                // batches of a block whose sums 32 bits hold
     SELECTORS_PITCH = 20,             // words of a four: other banks than the next ones'
     FOURS = $fours                    // of all slots: four centroids of a slot each
 };
@@ -29,7 +29,7 @@ static_assert(MASK_OWN * MASK_SPLIT <= MASK_WARPS, "each group of rows has a war
 static_assert(FOURS * SELECTORS_PITCH < 1 << 16, "two places of selectors lie in a word");
 static_assert((long long)MASK_SPAN * MASK_POINTS * 255 < 1ll << 32, "bytes of a span add up in 32 bits");
 
-// Shared memory of a block. While products read one chunk, the next one is written.
+// Shared memory of a block. While products read one batch, the next one is written.
 struct __align__(16) km_mask_memory {
     km_workspace workspace; // here it takes no registers
     __align__(16) int numbers[2][MASK_FEATURES][MASK_POINTS];
@@ -40,7 +40,7 @@ struct __align__(16) km_mask_memory {
 };
 constexpr int MASK_BYTES = (int)sizeof(km_mask_memory);
 
-// What a thread has read of a chunk.
+// What a thread has read of a batch.
 struct km_mask_input {
     uint4 entries[MASK_AHEAD];
     int4 numbers[MASK_AHEAD];
@@ -51,12 +51,12 @@ __device__ __forceinline__ km_mask_memory &km_masks() {
     return *(km_mask_memory *)km_shared;
 }
 
-// Where groups of four points lie in a feature's numbers: features that are read together in different banks.
-__device__ __forceinline__ unsigned km_group_mask(unsigned f) {
+// Where packs of four points lie in a feature's numbers: features that are read together in different banks.
+__device__ __forceinline__ unsigned km_pack_mask(unsigned f) {
     return (f & 1) << 2 | (f >> 1 & 3);
 }
 
-// Four labels of a slot, from a point of the chunk on; a slot without labels has none that is a centroid's.
+// Four labels of a slot, from a point of the batch on; a slot without labels has none that is a centroid's.
 __device__ __forceinline__ unsigned km_four_labels(const km_pass_args &args, const km_workspace &workspace,
                                                    long long first, int item) {
     if (item >= FOURS * (MASK_POINTS / 4)) return ~0u;
@@ -69,11 +69,11 @@ __device__ __forceinline__ unsigned km_four_labels(const km_pass_args &args, con
 // Labels of four points as the selector of a four.
 __device__ __forceinline__ void km_write_selector(int stage, int item, unsigned labels) {
     if (item >= FOURS * (MASK_POINTS / 4)) return;
-    const int at = item / (MASK_POINTS / 4), group = item % (MASK_POINTS / 4);
+    const int at = item / (MASK_POINTS / 4), pack = item % (MASK_POINTS / 4);
     unsigned away = labels ^ (km_masks().fours[at] & 0xff) * 0x04040404u; // below 4: in this four
     away |= (away >> 2 | away >> 4) & 0x0c0c0c0c;
     away = (away & 0x0f0f0f0f) | (away & 0x0f0f0f0f) >> 4;
-    ((unsigned short *)&km_masks().selectors[stage][at][group / 8 * 4 + group % 4])[group % 8 / 4] =
+    ((unsigned short *)&km_masks().selectors[stage][at][pack / 8 * 4 + pack % 4])[pack % 8 / 4] =
         (unsigned short)((away & 0xff) | (away >> 8 & 0xff00));
 }
 
@@ -93,7 +93,7 @@ static __device__ __noinline__ void km_add_large(const km_pass_args &args, long 
     }
 }
 
-// Writes four numbers of a tile into the block's chunk.
+// Writes four numbers of a tile into the block's batch.
 __device__ __forceinline__ void km_write_numbers(const km_pass_args &args, int stage, long long tile,
                                                  int first_feature, const uint4 &entries,
                                                  const int4 &numbers) {
@@ -105,7 +105,7 @@ __device__ __forceinline__ void km_write_numbers(const km_pass_args &args, int s
         const unsigned own = f - (unsigned)first_feature;
         if (values[u] == 0 || (MASK_PARTS > 1 && own >= MASK_FEATURES)) continue;
         if (values[u] != LARGE)
-            km_masks().numbers[stage][own][((point >> 2 ^ km_group_mask(f)) << 2) | (point & 3)] = values[u];
+            km_masks().numbers[stage][own][((point >> 2 ^ km_pack_mask(f)) << 2) | (point & 3)] = values[u];
         else
             km_add_large(args, tile * TILE + (point & (TILE - 1)), f);
     }
@@ -123,16 +123,16 @@ __device__ __forceinline__ void km_digits_of(unsigned (&digits)[4][2], int half,
     digits[3][half] = km_prmt<0x7632>(high01, high23);
 }
 
-// Where the entries of the tile of a chunk are that the thread's warp reads; none behind the last tile.
-__device__ __forceinline__ uint2 km_mask_place(const km_workspace &workspace, long long chunk,
+// Where the entries of the tile of a batch are that the thread's warp reads; none behind the last tile.
+__device__ __forceinline__ uint2 km_mask_place(const km_workspace &workspace, long long batch,
                                                long long tiles) {
-    const int tile = chunk * MASK_TILES + (int)(threadIdx.x / 32 % MASK_TILES);
+    const int tile = batch * MASK_TILES + (int)(threadIdx.x / 32 % MASK_TILES);
     return tile < tiles ? __ldg(workspace.tiles + tile) : uint2{0, 0};
 }
 
-// Reads a chunk, or as much of it as fits into registers.
-__device__ __forceinline__ void km_read_chunk(km_mask_input &input, const km_pass_args &args,
-                                              const km_workspace &workspace, int chunk, uint2 place) {
+// Reads a batch, or as much of it as fits into registers.
+__device__ __forceinline__ void km_read_batch(km_mask_input &input, const km_pass_args &args,
+                                              const km_workspace &workspace, int batch, uint2 place) {
     const unsigned warp = threadIdx.x / 32, step = MASK_WARPS / MASK_TILES * 32,
                    first = warp / MASK_TILES * 32 + threadIdx.x % 32;
     KM_UNROLL_FOR (int a = 0; a < MASK_AHEAD; a++) {
@@ -140,8 +140,8 @@ __device__ __forceinline__ void km_read_chunk(km_mask_input &input, const km_pas
         const long long at = place.x + (long long)first + a * step;
         input.numbers[a] = is_there ? __ldg((const int4 *)workspace.numbers + at) : int4{0, 0, 0, 0};
         if (is_there) input.entries[a] = __ldg((const uint4 *)workspace.entries + at);
-        input.labels[a] = (long long)chunk * MASK_POINTS < args.n
-                              ? km_four_labels(args, workspace, (long long)chunk * MASK_POINTS,
+        input.labels[a] = (long long)batch * MASK_POINTS < args.n
+                              ? km_four_labels(args, workspace, (long long)batch * MASK_POINTS,
                                                (int)threadIdx.x + a * MASK_BLOCK)
                               : ~0u;
     }
@@ -152,12 +152,12 @@ __device__ __forceinline__ void km_read_chunk(km_mask_input &input, const km_pas
 }
 
 // Writes it into shared memory, and what registers did not hold.
-__device__ __forceinline__ void km_write_chunk(const km_mask_input &input, const km_pass_args &args,
-                                               const km_workspace &workspace, int chunk, uint2 place,
+__device__ __forceinline__ void km_write_batch(const km_mask_input &input, const km_pass_args &args,
+                                               const km_workspace &workspace, int batch, uint2 place,
                                                int stage) {
     const unsigned warp = threadIdx.x / 32, step = MASK_WARPS / MASK_TILES * 32,
                    first = warp / MASK_TILES * 32 + threadIdx.x % 32;
-    const long long tile = chunk * MASK_TILES + warp % MASK_TILES;
+    const long long tile = batch * MASK_TILES + warp % MASK_TILES;
     const int first_feature = (int)blockIdx.y * MASK_FEATURES;
     KM_UNROLL_FOR (int a = 0; a < MASK_AHEAD; a++) {
         km_write_numbers(args, stage, tile, first_feature, input.entries[a], input.numbers[a]);
@@ -167,10 +167,10 @@ __device__ __forceinline__ void km_write_chunk(const km_mask_input &input, const
         km_write_numbers(args, stage, tile, first_feature,
                          __ldg((const uint4 *)workspace.entries + place.x + at),
                          __ldg((const int4 *)workspace.numbers + place.x + at));
-    if ((long long)chunk * MASK_POINTS >= args.n) return;
+    if ((long long)batch * MASK_POINTS >= args.n) return;
     KM_UNROLL_1_FOR (int item = (int)threadIdx.x + MASK_AHEAD * MASK_BLOCK; item < FOURS * (MASK_POINTS / 4);
                      item += MASK_BLOCK)
-        km_write_selector(stage, item, km_four_labels(args, workspace, (long long)chunk * MASK_POINTS, item));
+        km_write_selector(stage, item, km_four_labels(args, workspace, (long long)batch * MASK_POINTS, item));
 }
 
 // The rows of a warp's lane: two of each tile, `g` and 8 more.
@@ -201,11 +201,11 @@ __device__ __forceinline__ void km_find_rows(km_mask_rows &rows) {
     }
 }
 
-// Adds a chunk in shared memory to the warp's sums.
-__device__ __forceinline__ void km_add_chunk(km_mask_sums &sums, const km_mask_rows &rows, int stage) {
+// Adds a batch in shared memory to the warp's sums.
+__device__ __forceinline__ void km_add_batch(km_mask_sums &sums, const km_mask_rows &rows, int stage) {
     const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int unit = (int)(threadIdx.x / 32) % MASK_OWN;
-    const int *numbers = km_masks().numbers[stage][unit / MASK_ROW_GROUPS * 16 + g];
+    const int own = (int)(threadIdx.x / 32) % MASK_OWN;
+    const int *numbers = km_masks().numbers[stage][own / MASK_ROW_GROUPS * 16 + g];
     const unsigned *selectors = &km_masks().selectors[stage][0][0] + t;
     KM_UNROLL_1_FOR (int step = (int)(threadIdx.x / 32) / MASK_OWN; step < MASK_TILES; step += MASK_SPLIT) {
         unsigned digits[2][4][2];
@@ -213,7 +213,7 @@ __device__ __forceinline__ void km_add_chunk(km_mask_sums &sums, const km_mask_r
             KM_UNROLL_FOR (int eight = 0; eight < 2; eight++)
                 km_digits_of(digits[eight], half,
                              *(const int4 *)(numbers + eight * 8 * MASK_POINTS + step * TILE +
-                                             ((half * 4 + t) ^ km_group_mask(g)) * 4));
+                                             ((half * 4 + t) ^ km_pack_mask(g)) * 4));
         KM_UNROLL_FOR (int row = 0; row < MASK_ROWS; row++) {
             unsigned masks[4];
             KM_UNROLL_FOR (int r = 0; r < 2; r++) {
@@ -232,9 +232,8 @@ __device__ __forceinline__ void km_add_chunk(km_mask_sums &sums, const km_mask_r
 
 // Adds a warp's sums to those of all blocks.
 __device__ __forceinline__ void km_add_sums(const km_mask_sums &sums, const km_workspace &workspace) {
-    const int unit = (int)(threadIdx.x / 32) % MASK_OWN,
-              first =
-                  (int)blockIdx.y * MASK_FEATURES + unit / MASK_ROW_GROUPS * 16 + (int)threadIdx.x % 4 * 2;
+    const int own = (int)(threadIdx.x / 32) % MASK_OWN,
+              first = (int)blockIdx.y * MASK_FEATURES + own / MASK_ROW_GROUPS * 16 + (int)threadIdx.x % 4 * 2;
     KM_UNROLL_FOR (int row = 0; row < MASK_ROWS; row++)
         KM_UNROLL_FOR (int eight = 0; eight < 2; eight++)
             KM_UNROLL_FOR (int i = 0; i < 4; i++) {
@@ -267,25 +266,25 @@ extern "C" __global__ void __launch_bounds__(MASK_BLOCK, 1)
     km_find_rows(rows);
     // n is below 2^32 there
     const int tiles = (int)((args.n + TILE - 1) / TILE),
-              chunks = (int)((args.n + MASK_POINTS - 1) / MASK_POINTS), step = (int)gridDim.x;
-    for (int first = (int)blockIdx.x; first < chunks; first += MASK_SPAN * step) {
-        const int end = min(chunks, first + MASK_SPAN * step);
+              batches = (int)((args.n + MASK_POINTS - 1) / MASK_POINTS), step = (int)gridDim.x;
+    for (int first = (int)blockIdx.x; first < batches; first += MASK_SPAN * step) {
+        const int end = min(batches, first + MASK_SPAN * step);
         km_mask_sums sums = {};
         uint2 next = km_mask_place(workspace, first, tiles);
         int stage = 1;
-        // Chunk by chunk; in the first round there is none to add yet.
-        for (int chunk = first - step; chunk < end; chunk += step, stage ^= 1) {
+        // Chunk by batch; in the first round there is none to add yet.
+        for (int batch = first - step; batch < end; batch += step, stage ^= 1) {
             km_mask_input input;
             const uint2 place = next;
-            const int ahead = chunk + step < end ? chunk + step : chunks;
-            km_read_chunk(input, args, workspace, ahead, place);
-            next = km_mask_place(workspace, ahead < end ? ahead + step : chunks, tiles);
+            const int ahead = batch + step < end ? batch + step : batches;
+            km_read_batch(input, args, workspace, ahead, place);
+            next = km_mask_place(workspace, ahead < end ? ahead + step : batches, tiles);
             uint4 *cleared = (uint4 *)km_masks().numbers[stage ^ 1];
             for (int at = (int)threadIdx.x; at < MASK_FEATURES * MASK_POINTS / 4; at += MASK_BLOCK)
                 cleared[at] = uint4{0, 0, 0, 0};
-            if (chunk >= first && has_sums) km_add_chunk(sums, rows, stage);
+            if (batch >= first && has_sums) km_add_batch(sums, rows, stage);
             __syncthreads();
-            km_write_chunk(input, args, workspace, ahead, place, stage ^ 1);
+            km_write_batch(input, args, workspace, ahead, place, stage ^ 1);
             __syncthreads();
         }
         if (has_sums) km_add_sums(sums, workspace);

@@ -365,12 +365,12 @@ __device__ __forceinline__ void km_label_panel(km_tile &tile, int restart) {
     float sums[2][TILES][4] = {};
     const uint2 *fragments = shared.fragments + (restart * FRAGMENT_TILES + FRAGMENTS) * STEPS * 32 + lane;
     const unsigned row =
-        km_shared_address(km_warp_memory_of().tile) + lane / 16 * CHUNK_BYTES + lane % 16 * 16;
+        km_shared_address(km_warp_memory_of().tile) + lane / 16 * EIGHT_BYTES + lane % 16 * 16;
 #pragma unroll(STEPS_AT_ONCE)
     for (int step = 0; step < STEPS; step++) {
         unsigned points[2][4];
         KM_UNROLL_FOR (int m = 0; m < 2; m++)
-            km_ldmatrix_x4(points[m], row + step * (2 * CHUNK_BYTES) + m * 256);
+            km_ldmatrix_x4(points[m], row + step * (2 * EIGHT_BYTES) + m * 256);
         KM_UNROLL_FOR (int t = 0; t < TILES; t++) {
             const uint2 fragment = fragments[(t * STEPS + step) * 32];
             const unsigned columns[2] = {fragment.x, fragment.y};
@@ -414,21 +414,21 @@ __device__ __forceinline__ km_tile km_load_tile(const km_pass_args &args, unsign
     return tile;
 }
 
-// The chunk of 16 bytes of a point that has no nonzero there: zeros, and for the constants 1, 2^-11, 2^-22.
-__device__ __forceinline__ uint4 km_empty_chunk(int chunk) {
+// Eight features of a point that has no nonzero among them: zeros, and for the constants 1, 2^-11, 2^-22.
+__device__ __forceinline__ uint4 km_empty_eight(int eight) {
     unsigned words[4] = {0, 0, 0, 0};
     KM_UNROLL_FOR (int i = 0; i < 8; i++)
-        if (chunk * 8 + i >= D && chunk * 8 + i < D + 3)
-            words[i / 2] |= (chunk * 8 + i == D       ? 0x3c00u
-                             : chunk * 8 + i == D + 1 ? 0x1000u
+        if (eight * 8 + i >= D && eight * 8 + i < D + 3)
+            words[i / 2] |= (eight * 8 + i == D       ? 0x3c00u
+                             : eight * 8 + i == D + 1 ? 0x1000u
                                                       : 0x0004u)
                             << i % 2 * 16;
     return {words[0], words[1], words[2], words[3]};
 }
 
 __device__ __forceinline__ void km_clear_tile() {
-    KM_UNROLL_FOR (int chunk = 0; chunk < 2 * STEPS; chunk++)
-        ((uint4 *)km_warp_memory_of().tile)[chunk * TILE + threadIdx.x % 32] = km_empty_chunk(chunk);
+    KM_UNROLL_FOR (int eight = 0; eight < 2 * STEPS; eight++)
+        ((uint4 *)km_warp_memory_of().tile)[eight * TILE + threadIdx.x % 32] = km_empty_eight(eight);
 }
 
 // A tile of points with all slots.

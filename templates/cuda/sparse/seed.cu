@@ -98,13 +98,13 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 4)
     constexpr int AT_ONCE = KM_THREADS / SEED_COLUMNS; // points
     __shared__ double sums[AT_ONCE][SEED_COLUMNS];
     const km_sparse_table &points = *(const km_sparse_table *)args.points;
-    const int chain = blockIdx.y, column = threadIdx.x % SEED_COLUMNS, group = threadIdx.x / SEED_COLUMNS;
+    const int chain = blockIdx.y, column = threadIdx.x % SEED_COLUMNS, part = threadIdx.x / SEED_COLUMNS;
     const double *table = tables + chain * (D + 1ll) * SEED_COLUMNS + column;
     const double other = table[D * (long long)SEED_COLUMNS];
     km_real *nearest = (km_real *)args.nearest + chain * args.n;
     const long long first = blockIdx.x * (long long)KM_SUBCHUNK_POINTS;
     double sum = 0.0;
-    for (int p = group; p < KM_SUBCHUNK_POINTS; p += AT_ONCE) {
+    for (int p = part; p < KM_SUBCHUNK_POINTS; p += AT_ONCE) {
         const long long i = first + p;
         const bool there = i < args.n;
         const km_row row = there ? km_row_of(points, i) : km_row{0, 0};
@@ -118,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 4)
         if (column == 0 && pick > 0) nearest[i] = best;
         sum = __dadd_rn(sum, __dmul_rn(km_weight(args.weights, i), (double)fmin(best, square)));
     }
-    sums[group][column] = sum;
+    sums[part][column] = sum;
     __syncthreads();
     if (threadIdx.x >= candidates) return;
     sum = 0.0;

@@ -5,9 +5,9 @@
 
 #define KM_INLINE KM_TARGET static inline __attribute__((always_inline))
 // Transposes DOUBLES rows of DOUBLES doubles, `from_step` and `to_step` apart.
-#define KM_TRANSPOSE_WIDE(to, to_step, from, from_step) km_transpose_wide(to, to_step, from, from_step)
-KM_TARGET static inline void km_transpose_wide(double *to, int64_t to_step, const double *from,
-                                               int64_t from_step) {
+#define KM_TRANSPOSE_DOUBLES(to, to_step, from, from_step) km_transpose_doubles(to, to_step, from, from_step)
+KM_TARGET static inline void km_transpose_doubles(double *to, int64_t to_step, const double *from,
+                                                  int64_t from_step) {
     const km_doubles a = KM_D_LOAD(from), b = KM_D_LOAD(from + from_step),
                      c = KM_D_LOAD(from + 2 * from_step), d = KM_D_LOAD(from + 3 * from_step);
     const km_doubles e = _mm256_unpacklo_pd(a, b), f = _mm256_unpackhi_pd(a, b), g = _mm256_unpacklo_pd(c, d),

@@ -5,9 +5,9 @@
 
 #define KM_INLINE KM_TARGET static inline __attribute__((always_inline))
 // Transposes DOUBLES rows of DOUBLES doubles, `from_step` and `to_step` apart.
-#define KM_TRANSPOSE_WIDE(to, to_step, from, from_step) km_transpose_wide(to, to_step, from, from_step)
-KM_TARGET static inline void km_transpose_wide(double *to, int64_t to_step, const double *from,
-                                               int64_t from_step) {
+#define KM_TRANSPOSE_DOUBLES(to, to_step, from, from_step) km_transpose_doubles(to, to_step, from, from_step)
+KM_TARGET static inline void km_transpose_doubles(double *to, int64_t to_step, const double *from,
+                                                  int64_t from_step) {
     const km_doubles a = KM_D_LOAD(from), b = KM_D_LOAD(from + from_step),
                      c = KM_D_LOAD(from + 2 * from_step), d = KM_D_LOAD(from + 3 * from_step);
     const km_doubles e = _mm256_unpacklo_pd(a, b), f = _mm256_unpackhi_pd(a, b), g = _mm256_unpacklo_pd(c, d),
@@ -18,14 +18,14 @@ KM_TARGET static inline void km_transpose_wide(double *to, int64_t to_step, cons
     KM_D_STORE(to + 3 * to_step, _mm256_permute2f128_pd(f, h, 0x31));
 }
 // The same for LANES rows of LANES reals.
-#define KM_TRANSPOSE KM_TRANSPOSE_WIDE
+#define KM_TRANSPOSE KM_TRANSPOSE_DOUBLES
 #include "runtime/cpu/sparse.h"
 
 enum {
     GROUP = 8,                 // rows whose scores are searched together
     PANEL_VECTORS = 12, // vectors of columns whose scores stay in registers, at most
     PANEL = PANEL_VECTORS * LANES,  // ... and columns
-    WIDE_GROUP = 8,                 // rows whose scores in double are searched together
+    DOUBLE_GROUP = 8,               // rows whose scores in double are searched together
     RESOLVED = 16,                  // columns of scores in double at a time
     SEED_LANES = 4,                 // candidates of a seeding side by side
     ADDED_RUNS = 4,                 // runs that all rows are added to side by side, at most ...
@@ -34,10 +34,10 @@ enum {
 
 // ... 1 definition
 
-typedef void (*km_scores_wide)(double *scores, int64_t pitch, const panel *p, const uint32_t *starts,
+typedef void (*km_scores_double)(double *scores, int64_t pitch, const panel *p, const uint32_t *starts,
                                 int64_t count);
 // Scores of rows for 1 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_1_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_1_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -64,7 +64,7 @@ KM_TARGET static void km_scores_wide_1_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 2 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_2_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_2_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -95,7 +95,7 @@ KM_TARGET static void km_scores_wide_2_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 3 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_3_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_3_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -131,7 +131,7 @@ KM_TARGET static void km_scores_wide_3_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 4 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_4_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_4_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -171,7 +171,7 @@ KM_TARGET static void km_scores_wide_4_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 5 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_5_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_5_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -216,7 +216,7 @@ KM_TARGET static void km_scores_wide_5_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 6 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_6_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_6_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -265,7 +265,7 @@ KM_TARGET static void km_scores_wide_6_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 7 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_7_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_7_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -319,7 +319,7 @@ KM_TARGET static void km_scores_wide_7_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 8 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_8_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_8_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -377,7 +377,7 @@ KM_TARGET static void km_scores_wide_8_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 9 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_9_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_9_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -440,7 +440,7 @@ KM_TARGET static void km_scores_wide_9_8(double *scores, int64_t pitch, const pa
     }
 }
 // Scores of rows for 10 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_10_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_10_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -507,7 +507,7 @@ KM_TARGET static void km_scores_wide_10_8(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 11 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_11_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_11_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -579,7 +579,7 @@ KM_TARGET static void km_scores_wide_11_8(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 12 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_12_8(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_12_8(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint8_t *indices = (const uint8_t *)p->indices;
@@ -655,7 +655,7 @@ KM_TARGET static void km_scores_wide_12_8(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 1 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_1_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_1_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -682,7 +682,7 @@ KM_TARGET static void km_scores_wide_1_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 2 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_2_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_2_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -713,7 +713,7 @@ KM_TARGET static void km_scores_wide_2_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 3 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_3_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_3_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -749,7 +749,7 @@ KM_TARGET static void km_scores_wide_3_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 4 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_4_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_4_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -789,7 +789,7 @@ KM_TARGET static void km_scores_wide_4_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 5 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_5_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_5_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -834,7 +834,7 @@ KM_TARGET static void km_scores_wide_5_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 6 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_6_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_6_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -883,7 +883,7 @@ KM_TARGET static void km_scores_wide_6_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 7 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_7_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_7_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -937,7 +937,7 @@ KM_TARGET static void km_scores_wide_7_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 8 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_8_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_8_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -995,7 +995,7 @@ KM_TARGET static void km_scores_wide_8_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 9 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_9_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_9_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -1058,7 +1058,7 @@ KM_TARGET static void km_scores_wide_9_16(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 10 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_10_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_10_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -1125,7 +1125,7 @@ KM_TARGET static void km_scores_wide_10_16(double *scores, int64_t pitch, const 
     }
 }
 // Scores of rows for 11 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_11_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_11_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -1197,7 +1197,7 @@ KM_TARGET static void km_scores_wide_11_16(double *scores, int64_t pitch, const 
     }
 }
 // Scores of rows for 12 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_12_16(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_12_16(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint16_t *indices = (const uint16_t *)p->indices;
@@ -1273,7 +1273,7 @@ KM_TARGET static void km_scores_wide_12_16(double *scores, int64_t pitch, const 
     }
 }
 // Scores of rows for 1 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_1_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_1_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1300,7 +1300,7 @@ KM_TARGET static void km_scores_wide_1_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 2 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_2_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_2_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1331,7 +1331,7 @@ KM_TARGET static void km_scores_wide_2_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 3 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_3_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_3_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1367,7 +1367,7 @@ KM_TARGET static void km_scores_wide_3_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 4 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_4_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_4_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1407,7 +1407,7 @@ KM_TARGET static void km_scores_wide_4_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 5 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_5_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_5_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1452,7 +1452,7 @@ KM_TARGET static void km_scores_wide_5_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 6 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_6_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_6_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1501,7 +1501,7 @@ KM_TARGET static void km_scores_wide_6_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 7 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_7_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_7_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1555,7 +1555,7 @@ KM_TARGET static void km_scores_wide_7_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 8 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_8_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_8_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1613,7 +1613,7 @@ KM_TARGET static void km_scores_wide_8_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 9 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_9_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_9_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1676,7 +1676,7 @@ KM_TARGET static void km_scores_wide_9_32(double *scores, int64_t pitch, const p
     }
 }
 // Scores of rows for 10 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_10_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_10_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1743,7 +1743,7 @@ KM_TARGET static void km_scores_wide_10_32(double *scores, int64_t pitch, const 
     }
 }
 // Scores of rows for 11 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_11_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_11_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1815,7 +1815,7 @@ KM_TARGET static void km_scores_wide_11_32(double *scores, int64_t pitch, const 
     }
 }
 // Scores of rows for 12 vectors of columns, which stay in registers over a row's nonzeros.
-KM_TARGET static void km_scores_wide_12_32(double *scores, int64_t pitch, const panel *p,
+KM_TARGET static void km_scores_double_12_32(double *scores, int64_t pitch, const panel *p,
                                                     const uint32_t *starts, int64_t count) {
     double *squares = p->squares;
     const uint32_t *indices = (const uint32_t *)p->indices;
@@ -1891,52 +1891,52 @@ KM_TARGET static void km_scores_wide_12_32(double *scores, int64_t pitch, const 
     }
 }
 // By width of an index (1, 2 or 4 bytes), then number of vectors.
-static const km_scores_wide km_scores_of_wide[3][PANEL_VECTORS] = {
+static const km_scores_double km_scores_of_double[3][PANEL_VECTORS] = {
     {
-        km_scores_wide_1_8,
-        km_scores_wide_2_8,
-        km_scores_wide_3_8,
-        km_scores_wide_4_8,
-        km_scores_wide_5_8,
-        km_scores_wide_6_8,
-        km_scores_wide_7_8,
-        km_scores_wide_8_8,
-        km_scores_wide_9_8,
-        km_scores_wide_10_8,
-        km_scores_wide_11_8,
-        km_scores_wide_12_8,
+        km_scores_double_1_8,
+        km_scores_double_2_8,
+        km_scores_double_3_8,
+        km_scores_double_4_8,
+        km_scores_double_5_8,
+        km_scores_double_6_8,
+        km_scores_double_7_8,
+        km_scores_double_8_8,
+        km_scores_double_9_8,
+        km_scores_double_10_8,
+        km_scores_double_11_8,
+        km_scores_double_12_8,
     },
     {
-        km_scores_wide_1_16,
-        km_scores_wide_2_16,
-        km_scores_wide_3_16,
-        km_scores_wide_4_16,
-        km_scores_wide_5_16,
-        km_scores_wide_6_16,
-        km_scores_wide_7_16,
-        km_scores_wide_8_16,
-        km_scores_wide_9_16,
-        km_scores_wide_10_16,
-        km_scores_wide_11_16,
-        km_scores_wide_12_16,
+        km_scores_double_1_16,
+        km_scores_double_2_16,
+        km_scores_double_3_16,
+        km_scores_double_4_16,
+        km_scores_double_5_16,
+        km_scores_double_6_16,
+        km_scores_double_7_16,
+        km_scores_double_8_16,
+        km_scores_double_9_16,
+        km_scores_double_10_16,
+        km_scores_double_11_16,
+        km_scores_double_12_16,
     },
     {
-        km_scores_wide_1_32,
-        km_scores_wide_2_32,
-        km_scores_wide_3_32,
-        km_scores_wide_4_32,
-        km_scores_wide_5_32,
-        km_scores_wide_6_32,
-        km_scores_wide_7_32,
-        km_scores_wide_8_32,
-        km_scores_wide_9_32,
-        km_scores_wide_10_32,
-        km_scores_wide_11_32,
-        km_scores_wide_12_32,
+        km_scores_double_1_32,
+        km_scores_double_2_32,
+        km_scores_double_3_32,
+        km_scores_double_4_32,
+        km_scores_double_5_32,
+        km_scores_double_6_32,
+        km_scores_double_7_32,
+        km_scores_double_8_32,
+        km_scores_double_9_32,
+        km_scores_double_10_32,
+        km_scores_double_11_32,
+        km_scores_double_12_32,
     },
 };
 
-#define km_scores_of_real km_scores_of_wide
+#define km_scores_of_real km_scores_of_double
 #define KM_WIDTH_OF(bytes) ((bytes) / 2) // 0, 1, 2 for 1, 2, 4 bytes
 
 // ... 4 definitions
@@ -2186,17 +2186,17 @@ KM_TARGET static void km_resolve(cpu_sparse_chunk *chunk, run_found *found, int6
 KM_TARGET static int64_t km_changes_8(uint8_t *labels, const km_int *label, int64_t count,
                                            int32_t mode, uint16_t *list, int32_t *old) {
     enum { OF_WORD = 64 / 8 };
-    uint8_t narrow[SPARSE_SPAN], kept[SPARSE_SPAN];
+    uint8_t packed[SPARSE_SPAN], kept[SPARSE_SPAN];
     uint64_t before, after;
     int64_t changed = 0;
-    for (int r = 0; r < SPARSE_SPAN; r++) narrow[r] = (uint8_t)label[r]; // whole vectors
+    for (int r = 0; r < SPARSE_SPAN; r++) packed[r] = (uint8_t)label[r]; // whole vectors
     memcpy(kept, labels, (size_t)count * sizeof *kept);
-    memcpy(labels, narrow, (size_t)count * sizeof *narrow);
+    memcpy(labels, packed, (size_t)count * sizeof *packed);
     if (mode == KM_CPU_FIRST) return count;
-    for (int64_t r = count; r % OF_WORD != 0; r++) kept[r] = narrow[r];
+    for (int64_t r = count; r % OF_WORD != 0; r++) kept[r] = packed[r];
     for (int64_t from = 0; from < count; from += OF_WORD) {
         memcpy(&before, kept + from, sizeof before);
-        memcpy(&after, narrow + from, sizeof after);
+        memcpy(&after, packed + from, sizeof after);
         for (uint64_t differ = before ^ after; differ != 0;) {
             const int at = KM_FIRST_BIT(differ) / 8;
             list[changed] = (uint16_t)(from + at);
@@ -2258,26 +2258,26 @@ KM_TARGET static void km_add_all(const cpu_sparse_chunk *chunk, const run_found 
 // ... 3 definitions
 
 // cpu_sparse_kernels.nearest
-KM_TARGET static void km_nearest_wide(int32_t *label, double *first, double *second, const double *scores,
-                                      int64_t stride, int64_t k) {
-    double by_column[DOUBLES * WIDE_GROUP];
+KM_TARGET static void km_nearest_double(int32_t *label, double *first, double *second, const double *scores,
+                                        int64_t stride, int64_t k) {
+    double by_column[DOUBLES * DOUBLE_GROUP];
     int64_t index[DOUBLES];
-    for (int64_t r = 0; r < SPARSE_AT_A_TIME; r += WIDE_GROUP) {
+    for (int64_t r = 0; r < SPARSE_AT_A_TIME; r += DOUBLE_GROUP) {
         km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), second_0 = first_0;
         km_longs index_0 = KM_LONGS(0);
         km_doubles first_1 = KM_D_SPLAT(HUGE_VAL), second_1 = first_1;
         km_longs index_1 = KM_LONGS(0);
         for (int64_t from = 0; from < k; from += DOUBLES) {
             const int64_t here = k - from < DOUBLES ? k - from : DOUBLES;
-            KM_TRANSPOSE_WIDE(by_column + 0 * DOUBLES, WIDE_GROUP,
-                              scores + (r + 0 * DOUBLES) * stride + from, stride);
-            KM_TRANSPOSE_WIDE(by_column + 1 * DOUBLES, WIDE_GROUP,
-                              scores + (r + 1 * DOUBLES) * stride + from, stride);
+            KM_TRANSPOSE_DOUBLES(by_column + 0 * DOUBLES, DOUBLE_GROUP,
+                                 scores + (r + 0 * DOUBLES) * stride + from, stride);
+            KM_TRANSPOSE_DOUBLES(by_column + 1 * DOUBLES, DOUBLE_GROUP,
+                                 scores + (r + 1 * DOUBLES) * stride + from, stride);
             for (int64_t j = 0; j < here; j++) {
                 const km_longs at = KM_LONGS(from + j);
-                const km_doubles score_0 = KM_D_LOAD(by_column + j * WIDE_GROUP + 0 * DOUBLES);
+                const km_doubles score_0 = KM_D_LOAD(by_column + j * DOUBLE_GROUP + 0 * DOUBLES);
                 KM_KEEP_NEAREST(first_0, second_0, index_0, score_0, at);
-                const km_doubles score_1 = KM_D_LOAD(by_column + j * WIDE_GROUP + 1 * DOUBLES);
+                const km_doubles score_1 = KM_D_LOAD(by_column + j * DOUBLE_GROUP + 1 * DOUBLES);
                 KM_KEEP_NEAREST(first_1, second_1, index_1, score_1, at);
             }
         }
@@ -2301,5 +2301,11 @@ static void km_sum(const cpu_sparse_sum *sum) {
 
 // ... 6 definitions
 
-const cpu_sparse_kernels km_sparse_lanes_avx2_float64 = {
-    {2, sizeof(km_real)}, km_pass, km_scores, km_nearest_wide, km_sum, km_chain, km_distances, km_square};
+const cpu_sparse_kernels km_sparse_lanes_avx2_float64 = {{2, sizeof(km_real)},
+                                  km_pass,
+                                  km_scores,
+                                  km_nearest_double,
+                                  km_sum,
+                                  km_chain,
+                                  km_distances,
+                                  km_square};

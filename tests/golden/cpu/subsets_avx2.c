@@ -224,9 +224,9 @@ KM_INLINE double finish_group_1(uint8_t *labels, const cpu_subset_finish *finish
         }
         KM_PUT_LABELS_4(labels + i, index_0, index_1, index_2, index_3);
         if (!is_unsure) {
-            double wide[LANES];
-            KM_STORE_WIDE(wide, margins);
-            for (int l = 0; l < LANES; l += DOUBLES) sum = KM_D_ADD(sum, KM_D_LOAD(wide + l));
+            double doubles[LANES];
+            KM_STORE_WIDE(doubles, margins);
+            for (int l = 0; l < LANES; l += DOUBLES) sum = KM_D_ADD(sum, KM_D_LOAD(doubles + l));
             continue;
         }
         for (int p = i; p < i + VECTORS * LANES && p < count; p++)

@@ -3,7 +3,8 @@
 
 // ... 35 definitions
 
-// The same by masks, a group and a cluster at a time, for few clusters: additions to a row do not wait for each other.
+// The same by masks, an SoA group and a cluster at a time, for few clusters: additions to a row do not wait for each
+// other.
 KM_TARGET static void add_masked_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
     double sums[FEW * 1 * DOUBLES];
     int64_t counts[FEW] = {0};
@@ -11,23 +12,23 @@ KM_TARGET static void add_masked_1(const cpu_subset_tile *tile, cpu_subset_run *
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
         const uint64_t all = bits_of(tile->count, base);
-        double wide[1 * SUBSET_GROUP];
+        double doubles[1 * SUBSET_GROUP];
         const km_real *x_0 = (const km_real *)tile->columns[0] + at;
         for (int i = 0; i < SUBSET_GROUP; i += DOUBLES)
-            KM_D_STORE(wide + 0 * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_0 + i));
+            KM_D_STORE(doubles + 0 * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_0 + i));
         for (int64_t j = 0; j < run->k; j++) {
             const uint64_t own = KM_OWN(run->labels + base, j) & all;
             double *to = sums + j * 1 * DOUBLES;
             counts[j] += __builtin_popcountll(own);
             km_doubles sum_0 = KM_D_LOAD(to + 0 * DOUBLES);
-            KM_D_ADD_OWN(sum_0, own >> 0, wide + 0 * SUBSET_GROUP + 0);
-            KM_D_ADD_OWN(sum_0, own >> 8, wide + 0 * SUBSET_GROUP + 8);
-            KM_D_ADD_OWN(sum_0, own >> 16, wide + 0 * SUBSET_GROUP + 16);
-            KM_D_ADD_OWN(sum_0, own >> 24, wide + 0 * SUBSET_GROUP + 24);
-            KM_D_ADD_OWN(sum_0, own >> 32, wide + 0 * SUBSET_GROUP + 32);
-            KM_D_ADD_OWN(sum_0, own >> 40, wide + 0 * SUBSET_GROUP + 40);
-            KM_D_ADD_OWN(sum_0, own >> 48, wide + 0 * SUBSET_GROUP + 48);
-            KM_D_ADD_OWN(sum_0, own >> 56, wide + 0 * SUBSET_GROUP + 56);
+            KM_D_ADD_OWN(sum_0, own >> 0, doubles + 0 * SUBSET_GROUP + 0);
+            KM_D_ADD_OWN(sum_0, own >> 8, doubles + 0 * SUBSET_GROUP + 8);
+            KM_D_ADD_OWN(sum_0, own >> 16, doubles + 0 * SUBSET_GROUP + 16);
+            KM_D_ADD_OWN(sum_0, own >> 24, doubles + 0 * SUBSET_GROUP + 24);
+            KM_D_ADD_OWN(sum_0, own >> 32, doubles + 0 * SUBSET_GROUP + 32);
+            KM_D_ADD_OWN(sum_0, own >> 40, doubles + 0 * SUBSET_GROUP + 40);
+            KM_D_ADD_OWN(sum_0, own >> 48, doubles + 0 * SUBSET_GROUP + 48);
+            KM_D_ADD_OWN(sum_0, own >> 56, doubles + 0 * SUBSET_GROUP + 56);
             KM_D_STORE(to + 0 * DOUBLES, sum_0);
         }
     }

@@ -28,8 +28,8 @@ enum {
     SLOTS = RESTARTS * KS,
     STEPS = (D + 3 + 15) / 16, // products: 16 features each, at the end three columns for constants
     STEPS_AT_ONCE = 7,
-    CHUNK_BYTES = TILE * 16, // of a tile: 8 features of each point
-    TILE_BYTES = 2 * STEPS * CHUNK_BYTES,
+    EIGHT_BYTES = TILE * 16, // of a tile: 8 features of each point
+    TILE_BYTES = 2 * STEPS * EIGHT_BYTES,
     FRAGMENT_TILES = 12,             // of a restart's centroids: 8 columns of products each
     LISTED = 11,                     // moves of a point that are noted: all slots of a restart, or of a panel
     CODE_BITS = 4,                   // of an index in a slot, in place of a score's last bits
@@ -421,7 +421,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
 // column of centroids and a byte for each point, 1 where the point is that centroid's; the other one byte of the number
 // of each point and feature. Four products, of 8 bits of the numbers each, are exact in 32 bits, and so is the sum.
 enum {
-    MASK_POINTS = 128, // of a chunk
+    MASK_POINTS = 128, // of a batch
     MASK_TILES = MASK_POINTS / TILE,
     MASK_BLOCK = 256,
     MASK_WARPS = MASK_BLOCK / 32,
@@ -438,7 +438,7 @@ enum {
                  : MASK_OWN <= 4 ? 2
                                  : 1, // warps that share the points
     MASK_AHEAD = 2,                   // reads of a thread at a time
-    MASK_SPAN = 65536,                // chunks of a block whose sums 32 bits hold
+    MASK_SPAN = 65536,                // batches of a block whose sums 32 bits hold
     SELECTORS_PITCH = 20,             // words of a four: other banks than the next ones'
     FOURS = 23                        // of all slots: four centroids of a slot each
 };

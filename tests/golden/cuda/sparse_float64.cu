@@ -13,11 +13,11 @@ __device__ __forceinline__ void km_add_nonzero(km_real (&score)[LANE_COLUMNS], c
                                                const char *lane_rest, const km_nonzero &nonzero) {
     const long long at = (long long)nonzero.feature * (PITCH * (long long)sizeof(km_real));
     const char *row = lane_table + at, *rest = lane_rest + at;
-    KM_UNROLL_FOR (int j = 0; j < WIDE; j += VECTOR) {
+    KM_UNROLL_FOR (int j = 0; j < IN_VECTORS; j += VECTOR) {
         const km_vector c = *(const km_vector *)(row + j * ROW_LANES * (int)sizeof(km_real));
         KM_UNROLL_FOR (int v = 0; v < VECTOR; v++) score[j + v] = fma(nonzero.x, c.at[v], score[j + v]);
     }
-    KM_UNROLL_FOR (int j = WIDE; j < LANE_COLUMNS; j++)
+    KM_UNROLL_FOR (int j = IN_VECTORS; j < LANE_COLUMNS; j++)
         score[j] = fma(nonzero.x, *(const km_real *)(rest + j * ROW_LANES * (int)sizeof(km_real)), score[j]);
 }
 

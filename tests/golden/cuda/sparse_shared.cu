@@ -162,8 +162,9 @@ extern "C" __global__ void __launch_bounds__(256)
 // ... 3 definitions
 
 enum {
-    VECTOR = 16 / sizeof(km_real),                  // columns of one load
-    WIDE = LANE_COLUMNS / VECTOR * VECTOR,          // columns of a lane that are loaded so; the others one by one
+    VECTOR = 16 / sizeof(km_real), // columns of one load
+    IN_VECTORS =
+        LANE_COLUMNS / VECTOR * VECTOR,             // columns of a lane that are loaded so; the others one by one
     ROUND = 32 + 2 * ROWS_AT_ONCE * ROW_LANES / 16, // nonzeros of a round of km_score_rounds, with padding
     MANY_MOVES = 12,                                // so many points of a tile are moved by a lane each; fewer by more lanes
     STAGED = 257,                                   // nonzeros that a warp has in shared memory at a time, and one more
@@ -186,11 +187,11 @@ struct __align__(16) km_warp_memory {
 __device__ __forceinline__ void km_add_nonzero(km_real (&score)[LANE_COLUMNS], const char *lane_table,
                                                const char *lane_rest, const km_nonzero &nonzero) {
     const char *row = lane_table + nonzero.feature, *rest = lane_rest + nonzero.feature;
-    KM_UNROLL_FOR (int j = 0; j < WIDE; j += VECTOR) {
+    KM_UNROLL_FOR (int j = 0; j < IN_VECTORS; j += VECTOR) {
         const km_vector c = *(const km_vector *)(row + j * ROW_LANES * (int)sizeof(km_real));
         KM_UNROLL_FOR (int v = 0; v < VECTOR; v++) score[j + v] = fma(nonzero.x, c.at[v], score[j + v]);
     }
-    KM_UNROLL_FOR (int j = WIDE; j < LANE_COLUMNS; j++)
+    KM_UNROLL_FOR (int j = IN_VECTORS; j < LANE_COLUMNS; j++)
         score[j] = fma(nonzero.x, *(const km_real *)(rest + j * ROW_LANES * (int)sizeof(km_real)), score[j]);
 }
 
@@ -203,15 +204,15 @@ __device__ __forceinline__ void km_score_rounds(km_warp_memory &warp, const km_s
                                                 const km_real *halves) {
     const km_real *values = (const km_real *)points.values;
     const km_index *indices = (const km_index *)points.indices;
-    const int lane = threadIdx.x % 32, group = lane / ROW_LANES;
-    const int from = group * ROW_LANES + group * ROW_LANES / 16 * 2, to = from + lane % ROW_LANES;
+    const int lane = threadIdx.x % 32, subwarp = lane / ROW_LANES;
+    const int from = subwarp * ROW_LANES + subwarp * ROW_LANES / 16 * 2, to = from + lane % ROW_LANES;
     const char *lane_rest =
         lane_table - (lane % ROW_LANES) * ((VECTOR - 1) * (int)sizeof(km_real)); // columns one by one
     unsigned most = own.count; // of the rows that are worked on together
     for (int width = 1; width < ROWS_AT_ONCE; width *= 2)
         most = max(most, __shfl_xor_sync(0xffffffffu, most, width));
-    long long begin = __shfl_sync(0xffffffffu, own.begin, group);
-    unsigned count = __shfl_sync(0xffffffffu, own.count, group);
+    long long begin = __shfl_sync(0xffffffffu, own.begin, subwarp);
+    unsigned count = __shfl_sync(0xffffffffu, own.count, subwarp);
     unsigned longest = __shfl_sync(0xffffffffu, most, 0), done = 0, turn = 0;
     km_real score[LANE_COLUMNS] = {};
     km_nonzero next = km_load_nonzero(values, indices, begin, count, 0);
@@ -224,8 +225,8 @@ __device__ __forceinline__ void km_score_rounds(km_warp_memory &warp, const km_s
         done += ROW_LANES;
         if (ends) {
             const int at = next_row < TILE ? next_row : 0;
-            begin = __shfl_sync(0xffffffffu, own.begin, at + group);
-            count = __shfl_sync(0xffffffffu, own.count, at + group);
+            begin = __shfl_sync(0xffffffffu, own.begin, at + subwarp);
+            count = __shfl_sync(0xffffffffu, own.count, at + subwarp);
             longest = __shfl_sync(0xffffffffu, most, at);
             done = 0;
         }
@@ -242,7 +243,7 @@ __device__ __forceinline__ void km_score_rounds(km_warp_memory &warp, const km_s
         turn ^= 1;
         if (ends) {
             KM_UNROLL_FOR (int j = 0; j < LANE_COLUMNS; j++) {
-                warp.scores[km_column_of(j)][row + group] = score[j] - halves[km_column_of(j)];
+                warp.scores[km_column_of(j)][row + subwarp] = score[j] - halves[km_column_of(j)];
                 score[j] = 0;
             }
         }
