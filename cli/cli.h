@@ -46,6 +46,7 @@ typedef enum cli_id {
     CLI_ALGORITHM,
     CLI_INIT,
     CLI_SCALE,
+    CLI_METRIC,
     CLI_SEED,
     CLI_WEIGHTS,
     CLI_CRITERION,
@@ -232,12 +233,13 @@ int cli_criteria(const cli_parser *parser, uint64_t *out);
 
 // What emit, explain and fit may change in a spec from the command line.
 typedef struct cli_changes {
-    const char *clusters, *target, *type, *layout;
+    const char *clusters, *target, *type, *layout, *metric;
     const char *set[KM_FIXED_MAX]; // NAME=VALUE of plan numbers
     int set_count;
 } cli_changes;
 
-// Takes the option when it is one of CLI_CLUSTERS, CLI_TARGET, CLI_TYPE, CLI_LAYOUT, CLI_SET: 0, else CLI_USAGE.
+// Takes the option when it is one of CLI_CLUSTERS, CLI_TARGET, CLI_TYPE, CLI_LAYOUT, CLI_METRIC, CLI_SET: 0, else
+// CLI_USAGE.
 int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id);
 // Applies them: 0, or an exit status after a message. `device` (or NULL where none is used) gets KM_HOST, a CUDA
 // ordinal or KM_DEVICE_AUTO.

@@ -118,10 +118,10 @@ static int run(const cli_command *command, int argc, char **argv) {
                            : write_files(path, sizeof path, folder, &source, &err);
         cli_interrupts_release();
         if (status == KM_OK) say_planned(is_stdout ? "standard output" : path, &source);
-        if (status == KM_OK && !is_stdout && !source.header && km_plan_layout(&plan) == KM_LAYOUT_CSR)
-            cli_note("%s: kernels alone, for `kmgen fit --source`: of points in the layout csr there is no "
-                     "host part",
-                     source.file_name);
+        int is_csr = km_plan_layout(&plan) == KM_LAYOUT_CSR, is_cosine = spec.metric == KM_METRIC_COSINE;
+        if (status == KM_OK && !is_stdout && !source.header && (is_csr || is_cosine))
+            cli_note("%s: kernels alone, for `kmgen fit --source`: %s there is no host part",
+                     source.file_name, is_csr ? "of points in the layout csr" : "with the metric cosine");
         if (status == KM_OK && !is_stdout && source.header)
             cli_note("%s: its functions, for a program without kmgen (docs/emitted.md)", source.header_name);
     }

@@ -598,8 +598,10 @@ static const cli_option options_list[] = {
      "k-means++ (default), random, or a file with the first centroids:\n"
      "max(K) rows, of which each K takes its first K, or the rows of\n"
      "every K in ascending order; means one restart"},
-    {CLI_SCALE, "scale", 0, "none|standard|minmax|robust",
-     "\nscale the features first; centroids come back in original units"},
+    {CLI_SCALE, "scale", 0, "none|standard|minmax|robust|unit",
+     "\nscale the features first; centroids come back in original units.\n"
+     "unit: divide each row by its length, as --metric cosine"},
+    {CLI_METRIC, "metric", 0, "euclidean|cosine", "\nwhat is near; cosine: rows and centroids have length 1"},
     {CLI_SEED, "seed", 0, "N", "of all random draws; default: 0. Same seed, same result"},
     {CLI_TYPE, "type", 0, "f32|f64", "element type of points and centroids; default: f32"},
     {CLI_LAYOUT, "layout", 0, "auto|dense|csr",

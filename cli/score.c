@@ -131,7 +131,7 @@ static const cli_option options_list[] = {
     {CLI_NOISE, "noise", 0, "N", "rows with this label are left out, as are those without one;\ndefault: -1"},
     {CLI_CRITERIA, "criteria", 0, "LIST",
      "these criteria only; names with commas between them; default: all"},
-    {CLI_SCALE, "scale", 0, "none|standard|minmax|robust", "\nscale the features first, as a fit did"},
+    {CLI_SCALE, "scale", 0, "none|standard|minmax|robust|unit", "\nscale the features first, as a fit did"},
     CLI_WEIGHTS_OPTIONS,
     CLI_DATA_OPTIONS,
     {CLI_JSON, "json", 0, "FILE", "write the scores as JSON; with - standard output holds only that"},

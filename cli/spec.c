@@ -52,6 +52,9 @@ int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
     case CLI_LAYOUT:
         changes->layout = parser->value;
         return 0;
+    case CLI_METRIC:
+        changes->metric = parser->value;
+        return 0;
     case CLI_SET:
         if (!strchr(parser->value, '='))
             return cli_usage(parser->command, "--set needs NAME=VALUE, got '%s'", parser->value);
@@ -115,6 +118,8 @@ int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, co
     if (wrong) return wrong;
     status = changes->layout ? km_spec_set_layout(spec, changes->layout, &err) : KM_OK;
     if (status != KM_OK) return refuse_value("--layout", status, &err, command);
+    status = changes->metric ? km_spec_set_metric(spec, changes->metric, &err) : KM_OK;
+    if (status != KM_OK) return refuse_value("--metric", status, &err, command);
     for (int i = 0; i < changes->set_count; i++) {
         status = fix(spec, changes->set[i], &err);
         if (status != KM_OK) return refuse_value("--set", status, &err, command);

@@ -270,22 +270,32 @@ km_status km_source_expand(km_text *out, const char *name, const km_env *env, co
     return status;
 }
 
-// Puts the linker's names above `body` and the host part below it, all into `out`; and makes the header. The host part
-// of a text for CSR points says that it has none.
+// Why the text has no host part; NULL: it has one.
+static const char *why_no_host(const km_plan *plan) {
+    if (km_plan_is_csr(plan)) return "of points in the layout csr";
+    return plan->spec.metric == KM_METRIC_COSINE ? "with the metric cosine" : NULL;
+}
+
+// Puts the linker's names above `body` and the host part below it, all into `out`; and makes the header. Where there is
+// no host part the text says so.
 static km_status add_host(km_text *out, km_source *source, const char *body, const char *dir, km_error *err) {
     const km_plan *plan = &source->plan;
-    int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA, is_csr = km_plan_is_csr(plan);
-    const char *host = is_csr ? "cuda/sparse/host.cu" : is_cuda ? "cuda/host.cu" : "cpu/host.c";
+    int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA;
+    const char *why = why_no_host(plan), *host = why       ? "host/none.c"
+                                                 : is_cuda ? "cuda/host.cu"
+                                                           : "cpu/host.c";
     km_status status = KM_OK;
     km_text header = {0};
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     KM_TRY_GOTO(set_host_names(env, plan, body, err));
+    km_env_set(env, "file", "%s", source->file_name);
+    km_env_set(env, "why", "%s", why ? why : "");
     KM_TRY_GOTO(km_source_expand(out, is_cuda ? "cuda/names.h" : "cpu/names.h", env, dir, err));
     km_text_printf(out, "\n%s%s\n", body, is_cuda ? KM_GUARD_CUDA : KM_GUARD_CPU);
     KM_TRY_GOTO(km_source_expand(out, host, env, dir, err));
     km_text_puts(out, "#endif\n");
-    if (is_csr) goto done;
+    if (why) goto done;
     KM_TRY_GOTO(km_source_expand(&header, "host/interface.h", env, dir, err));
     KM_TRY_GOTO(km_text_take(&source->header, &header, err));
     snprintf(source->header_name, sizeof source->header_name, "%s.h", plan->spec.name);

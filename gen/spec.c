@@ -372,6 +372,21 @@ km_status km_spec_set_layout(km_spec *spec, const char *text, km_error *err) {
     return refuse("layout", "auto, dense or csr", text, layout_words, err);
 }
 
+static const char *const metric_words[KM_METRIC_COUNT + 1] = {"euclidean", "cosine", NULL};
+
+const char *km_metric_name(km_metric metric) {
+    return (unsigned)metric < KM_METRIC_COUNT ? metric_words[metric] : "none";
+}
+
+km_status km_spec_set_metric(km_spec *spec, const char *text, km_error *err) {
+    for (int i = 0; i < KM_METRIC_COUNT; i++) {
+        if (strcmp(text, metric_words[i]) != 0) continue;
+        spec->metric = (km_metric)i;
+        return KM_OK;
+    }
+    return refuse("metric", "euclidean or cosine", text, metric_words, err);
+}
+
 const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT] = {
     {"name", set_name, 0},
     {"features", set_features, 1},
@@ -381,6 +396,7 @@ const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT] = {
     {"n_init", set_restarts, 1},
     {"refine", km_spec_set_refine, 0},
     {"layout", km_spec_set_layout, 0},
+    {"metric", km_spec_set_metric, 0},
 };
 
 // Plan numbers -----------------------------------------------------------------------------------------------
@@ -519,6 +535,8 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     if (spec->refine == 0) km_text_puts(&text, "refine: none\n");
     if (spec->refine > 0) km_text_printf(&text, "refine: %" PRId64 "\n", spec->refine);
     if (spec->layout != KM_LAYOUT_AUTO) km_text_printf(&text, "layout: %s\n", km_layout_name(spec->layout));
+    if (spec->metric != KM_METRIC_EUCLIDEAN)
+        km_text_printf(&text, "metric: %s\n", km_metric_name(spec->metric));
     if (spec->fixed_count) km_text_puts(&text, "plan:\n");
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];

@@ -34,7 +34,7 @@ static const struct layout_row {
     WHOLE(km_target) NUMBER(km_target, kind) NUMBER(km_target, arch)
     WHOLE(km_spec) TEXT(km_spec, name) NUMBER(km_spec, features) POINTER(km_spec, clusters)
     NUMBER(km_spec, clusters_count) NUMBER(km_spec, type) PART(km_spec, target) NUMBER(km_spec, n_init)
-    NUMBER(km_spec, layout) NUMBER(km_spec, refine) TEXT(km_spec, warnings)
+    NUMBER(km_spec, layout) NUMBER(km_spec, metric) NUMBER(km_spec, refine) TEXT(km_spec, warnings)
     WHOLE(km_fit_params) NUMBER(km_fit_params, device) NUMBER(km_fit_params, max_iter)
     NUMBER(km_fit_params, tol) NUMBER(km_fit_params, changes_min) NUMBER(km_fit_params, init)
     POINTER(km_fit_params, init_rows) NUMBER(km_fit_params, init_count) NUMBER(km_fit_params, scale)

@@ -23,8 +23,8 @@ static void of_no_clusters(const advice *a) {
         a->owner, a->log,
         "the data look like no clusters: one cluster (K = 1) describes them no worse than K = %d, the "
         "best of the list; before using labels look at the data (--plot), or try other features, "
-        "--scale standard, or more points",
-        a->best->k);
+        "%s, or more points",
+        a->best->k, a->scale == KM_SCALE_UNIT ? "--metric euclidean" : "--scale standard");
 }
 
 static void of_votes(const advice *a) {

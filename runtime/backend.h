@@ -48,6 +48,9 @@ typedef struct km_engine {
     // Long loops of load, seeding, passes, finish and silhouette ask it, and end with KM_ERROR_INTERRUPTED; of the
     // engine only its destruction may follow. The caller's; NULL, as the engine is made: nobody is asked.
     struct km_asking *asking;
+    // Where the metric is the cosine: of the clustered space, from which centroids of length 1 follow (unit.h).
+    double *unit_centre; // d, freed with the engine; NULL: centroids are means
+    double unit_factor;
 } km_engine;
 
 // What loading found; arrays of d doubles inside one allocation owned by the struct. Original units, weighted,

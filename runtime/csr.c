@@ -2,6 +2,7 @@
 #include "csr.h"
 #include "../base/size.h"
 #include "memory.h"
+#include "unit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -259,6 +260,7 @@ static void read_values(double *to, const km_csr *csr, int64_t first, int64_t co
 
 static km_status read_sparse(km_csr_rows *rows, const km_data *data, int64_t first, km_error *err) {
     const km_csr *csr = km_data_csr(data);
+    int is_unit = km_data_is_unit(data);
     for (int64_t i = 0; i < rows->count; i++) {
         int64_t row = km_data_row_of(data, first + i), at = rows->starts[i];
         int64_t entries = csr->starts[row + 1] - csr->starts[row];
@@ -267,6 +269,7 @@ static km_status read_sparse(km_csr_rows *rows, const km_data *data, int64_t fir
         KM_TRY(rows_grow(rows, i, entries, err));
         read_columns(rows->indices + at, csr, csr->starts[row], entries);
         read_values(rows->values + at, csr, csr->starts[row], entries);
+        if (is_unit) km_unit_row(rows->values + at, rows->indices + at, entries);
     }
     return KM_OK;
 }

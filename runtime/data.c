@@ -11,6 +11,7 @@
 #include "names.h"
 #include "resident.h"
 #include "read/reader.h"
+#include "unit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,12 +30,16 @@ struct km_data {
     km_resident *resident; // the same of points on a device; the table has their shape
     double *fill;          // what takes the place of NaN, of each feature; NaN: nothing; NULL: of none
     km_feature
-        *prepared; // how features are made, in words of `table` and with `fill`; NULL: they are columns
-    int is_view;   // elements, lines and rows belong to another km_data
-    int is_part;   // all of the table belongs to another km_data
-    int64_t first; // row of the first point of a part; 0
-    int is_piece;  // of a longer text: no row may be left
-    int is_memory; // the caller's, which no option of reading applies to
+        *prepared;       // how features are made, in words of `table` and with `fill`; NULL: they are columns
+    int is_view;         // elements, lines and rows belong to another km_data
+    int is_part;         // all of the table belongs to another km_data
+    int64_t first;       // row of the first point of a part; 0
+    int is_piece;        // of a longer text: no row may be left
+    int is_memory;       // the caller's, which no option of reading applies to
+    int drops;           // rows with missing values are left out
+    int is_unit;         // rows are divided by their length when they are read (km_data_unit), of a part
+    int64_t *owned_kept; // `kept` of these, where some rows have no length
+    km_data *base;       // which was made for them, and goes with them; NULL
 };
 
 void km_data_params_init(km_data_params *params) {
@@ -47,8 +52,9 @@ void km_data_destroy(km_data **data) {
     if (!d->is_part && !d->is_view) km_resident_close(&d->resident);
     if (d->is_part) {
         d->table = (km_table){0};
-        d->kept = NULL;
+        d->kept = d->owned_kept;
         d->fill = NULL;
+        d->prepared = NULL;
     } else if (d->is_view) {
         d->table.memory = NULL;
         d->table.apart = NULL;
@@ -62,6 +68,7 @@ void km_data_destroy(km_data **data) {
     free(d->owned_weights);
     free(d->fill);
     free(d->prepared);
+    km_data_destroy(&d->base);
     free(d);
     *data = NULL;
 }
@@ -276,6 +283,7 @@ static km_status say_missing(const km_data *data, const km_data_params *params, 
 
 static km_status treat_missing(km_data *data, const km_data_params *params, km_error *err) {
     km_missing mode = params->missing;
+    data->drops = mode == KM_MISSING_DROP;
     KM_TRY(take_fills(data, params, err));
     if (mode == KM_MISSING_REFUSE) KM_TRY(km_missing_refuse(&data->table, data->name, data->fill, err));
     if (mode == KM_MISSING_DROP) KM_TRY(drop_rows(data, err));
@@ -626,6 +634,8 @@ static km_status view_make(km_data **out, const km_data *data, const int64_t *pi
     KM_TRY(create(&view, data->name, err));
     view->is_view = 1;
     view->is_memory = data->is_memory;
+    view->is_piece = data->is_piece;
+    view->drops = data->drops;
     view->table = data->table;
     view->table.columns = count;
     view->table.picks = view->table.numbers = view->table.missing = NULL;
@@ -710,8 +720,125 @@ km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_
     part->first = data->first + (data->kept ? 0 : first);
     part->fill = data->fill;
     part->resident = data->resident;
+    part->is_unit = data->is_unit;
+    part->drops = data->drops;
     *out = part;
     return KM_OK;
+}
+
+// Rows of length 1 -------------------------------------------------------------------------------------------
+
+static int are_zeros(const double *x, int64_t count) {
+    for (int64_t e = 0; e < count; e++)
+        if (x[e] != 0) return 0;
+    return 1;
+}
+
+// Whether points first .. first + count - 1 are rows of zeros; `rows` is emptied and filled for it.
+static km_status find_zeros(uint8_t *zero, km_csr_rows *rows, const km_data *data, int64_t first,
+                            int64_t count, km_error *err) {
+    int64_t d = data->table.columns;
+    const double *doubles = km_data_base(data, KM_FLOAT64);
+    const float *floats = km_data_base(data, KM_FLOAT32);
+    if (!doubles && !floats) KM_TRY(km_data_read_csr(rows, data, first, count, err));
+    for (int64_t i = 0; i < count; i++) {
+        if (doubles) {
+            zero[i] = are_zeros(doubles + (first + i) * d, d);
+        } else if (floats) {
+            int64_t f = 0;
+            while (f < d && floats[(first + i) * d + f] == 0) f++;
+            zero[i] = f == d;
+        } else {
+            int64_t at = rows->starts[i];
+            zero[i] = are_zeros(rows->values + at, rows->starts[i + 1] - at);
+        }
+    }
+    return KM_OK;
+}
+
+static km_status refuse_zeros(const km_data *data, int64_t point, int64_t count, km_error *err) {
+    char place[KM_PLACE_SIZE], more[64] = "";
+    km_table_place(place, &data->table, km_data_row_of(data, point), -1);
+    if (count > 1) snprintf(more, sizeof more, " (%" PRId64 " such rows in all)", count);
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: %s: all values are 0, so there is no direction, and no cosine%s; %s", data->name,
+                   place, more, data->is_memory ? "leave such rows out" : "drop such rows by --missing drop");
+}
+
+// The rows that have a length, and their weights.
+static km_status keep_lengths(km_data *unit, const km_data *data, const uint8_t *zero, int64_t zeros,
+                              km_error *err) {
+    int64_t left = data->n - zeros, count = 0;
+    if (left == 0 && !data->is_piece)
+        return km_fail(err, KM_ERROR_DATA, "%s: all values of all rows are 0, so none has a direction",
+                       data->name);
+    unit->owned_kept = malloc((size_t)(left + 1) * sizeof *unit->owned_kept);
+    if (data->weights) unit->owned_weights = malloc((size_t)(left + 1) * sizeof *unit->owned_weights);
+    if (!unit->owned_kept || (data->weights && !unit->owned_weights))
+        return km_fail_memory(err, "the rows to keep", left * (int64_t)sizeof *unit->owned_kept);
+    int some = !data->weights || left == 0;
+    for (int64_t i = 0; i < data->n; i++) {
+        if (zero[i]) continue;
+        if (data->weights) some |= (unit->owned_weights[count] = data->weights[i]) > 0;
+        unit->owned_kept[count++] = km_data_row_of(data, i);
+    }
+    if (!some)
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s: all weights of the rows that are left are 0; at least one must be more",
+                       data->name);
+    unit->kept = unit->owned_kept;
+    unit->weights = unit->owned_weights;
+    unit->n = left;
+    unit->first = 0;
+    return KM_OK;
+}
+
+static km_status check_zeros(km_data *unit, const km_data *data, km_error *err) {
+    enum { PIECE_VALUES = 1 << 16 };
+    int64_t piece = km_max(1, PIECE_VALUES / data->table.columns), zeros = 0, first_zero = -1;
+    km_csr_rows rows = {0};
+    KM_TRY(km_host_check("the rows to keep", data->n, err));
+    uint8_t *zero = malloc((size_t)data->n + 1);
+    if (!zero) return km_fail_memory(err, "the rows to keep", data->n);
+    km_status status = KM_OK;
+    for (int64_t first = 0; first < data->n; first += piece) {
+        int64_t count = km_min(piece, data->n - first);
+        KM_TRY_GOTO(find_zeros(zero + first, &rows, data, first, count, err));
+        for (int64_t i = first; i < first + count; i++) {
+            if (zero[i] && first_zero < 0) first_zero = i;
+            zeros += zero[i];
+        }
+    }
+    KM_TRY_GOTO(km_data_check(data, err));
+    if (zeros && !data->drops) KM_TRY_GOTO(refuse_zeros(data, first_zero, zeros, err));
+    if (zeros) status = keep_lengths(unit, data, zero, zeros, err);
+done:
+    km_csr_rows_free(&rows);
+    free(zero);
+    return status;
+}
+
+km_status km_data_unit(km_data **view, const km_data *data, km_error *err) {
+    const km_data *from = *view ? *view : data;
+    km_data *unit = NULL;
+    if (from->resident) return refuse_resident(from, "divided by their lengths", err);
+    KM_TRY(km_data_part(&unit, from, 0, from->n, err));
+    unit->weights = from->weights;
+    unit->prepared = from->prepared;
+    unit->is_piece = from->is_piece;
+    unit->is_unit = 1;
+    km_status status = check_zeros(unit, from, err);
+    if (status != KM_OK) {
+        km_data_destroy(&unit);
+        return status;
+    }
+    unit->base = *view;
+    *view = unit;
+    return KM_OK;
+}
+
+int km_data_is_unit(const km_data *data) {
+    return data->is_unit;
 }
 
 // Looking ----------------------------------------------------------------------------------------------------
@@ -751,7 +878,7 @@ int64_t km_data_row_of(const km_data *data, int64_t i) {
 const void *km_data_base(const km_data *data, km_type type) {
     const km_table *table = &data->table;
     int64_t size = km_type_bytes(type);
-    if (data->draws || data->resident || table->csr) return NULL;
+    if (data->draws || data->resident || table->csr || data->is_unit) return NULL;
     if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
     if (table->picks || table->apart || data->kept || data->fill) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;
@@ -776,8 +903,9 @@ static void fill_in(void *out, const km_data *data, int64_t count, km_type type)
         }
 }
 
-km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
-                       km_error *err) {
+// As they are.
+static km_status read_values(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
+                             km_error *err) {
     if (first < 0 || count < 0 || first > data->n - count)
         return km_fail(err, KM_ERROR_USAGE,
                        "%s has the points 0..%" PRId64 ", asked for %" PRId64 " from %" PRId64, data->name,
@@ -799,6 +927,30 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
     }
     fill_in(out, data, count, type);
     return km_data_check(data, err);
+}
+
+// Divided by their lengths.
+static km_status read_units(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
+                            km_error *err) {
+    int64_t d = data->table.columns;
+    double *row = type == KM_FLOAT64 ? NULL : malloc((size_t)d * sizeof *row);
+    km_status status = KM_OK;
+    if (type != KM_FLOAT64 && !row) return km_fail_memory(err, "a row", d * (int64_t)sizeof *row);
+    if (!row) status = read_values(out, data, first, count, type, err);
+    for (int64_t i = 0; i < count && status == KM_OK; i++) {
+        double *x = row ? row : (double *)out + i * d;
+        if (row) status = read_values(x, data, first + i, 1, KM_FLOAT64, err);
+        if (status != KM_OK) break;
+        km_unit_row(x, NULL, d);
+        for (int64_t f = 0; row && f < d; f++) ((float *)out)[i * d + f] = (float)x[f];
+    }
+    free(row);
+    return status;
+}
+
+km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
+                       km_error *err) {
+    return (data->is_unit ? read_units : read_values)(out, data, first, count, type, err);
 }
 
 char km_data_separator(const km_data *data) {

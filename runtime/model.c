@@ -16,7 +16,7 @@
 #define FORMAT_VERSION 2
 #define FILE_BYTES_MAX ((int64_t)1 << 32)
 
-static const char *const scale_names[KM_SCALE_COUNT] = {"none", "standard", "minmax", "robust"};
+static const char *const scale_names[KM_SCALE_COUNT] = {"none", "standard", "minmax", "robust", "unit"};
 static const char *const type_names[] = {"float32", "float64"};
 
 // Memory ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "predictor.h"
 #include "resident.h"
 #include "threads.h"
+#include "unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -218,7 +219,9 @@ void km_predicting_close(km_predicting **predicting) {
 km_status km_predicting_labels(int32_t *out, km_data **selected, km_predicting *p, const km_data *data) {
     int64_t n = km_data_points(data), rows = km_data_rows(data);
     KM_TRY(choose_features(selected, p, data));
+    if (p->predictor->scale == KM_SCALE_UNIT) KM_TRY(km_data_unit(selected, data, p->err));
     const km_data *chosen = *selected ? *selected : data;
+    n = km_data_points(chosen);
     if (rows != n)
         for (int64_t i = 0; i < rows; i++) out[i] = -1;
     if (n && !p->is_built) {

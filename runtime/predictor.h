@@ -26,7 +26,8 @@ typedef struct km_predicting km_predicting;
 km_status km_predicting_open(km_predicting **out, const km_predictor *predictor, const km_fit_params *params,
                              km_error *err);
 void km_predicting_close(km_predicting **predicting);
-// As km_predict. Where features are found by name, *selected is the view of them, which the caller destroys; else NULL.
+// As km_predict. *selected: what was labelled in the place of the data, features by name or rows of length 1, which the
+// caller destroys; NULL: the data as they are.
 km_status km_predicting_labels(int32_t *out, km_data **selected, km_predicting *predicting,
                                const km_data *data);
 

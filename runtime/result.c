@@ -12,7 +12,7 @@
 #include <string.h>
 
 const char *km_scale_name(km_scale scale) {
-    static const char *const names[KM_SCALE_COUNT] = {"none", "standard", "minmax", "robust"};
+    static const char *const names[KM_SCALE_COUNT] = {"none", "standard", "minmax", "robust", "unit"};
     return (int)scale >= 0 && (int)scale < KM_SCALE_COUNT ? names[scale] : NULL;
 }
 

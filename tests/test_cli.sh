@@ -1112,6 +1112,23 @@ assert result["scale"] == "robust" and abs(result["models"][0]["inertia"] - 73.1
     run 2 fit "$sparse/from0.svm" -k 2 --scale robust
     in_stderr 'is sparse: most of its values are 0, so its quartiles say nothing'
     rm -f -- *
+    # Rows of length 1, which only their direction puts into a cluster; a row of zeros has none.
+    printf 'x,y\n1,2\n100,201\n0,0\n3,0.1\n-2,-4\n30,0\n' >unit.csv
+    run 1 fit unit.csv -k 3 --metric cosine
+    in_stderr 'unit.csv: row 4: all values are 0, .* and no cosine; drop such rows by --missing drop'
+    run 0 fit unit.csv -k 3 --metric cosine --missing drop --model m.json -o fit.csv --type f64 --json r.json
+    in_stderr '1 of 6 rows of unit.csv are all zeros, which have no direction, and were dropped'
+    expect "other clusters" test "$(cut -d, -f3 fit.csv | tr '\n' ' ')" = 'cluster 0 0  1 2 1 '
+    expect "other rows" test "$(cut -d, -f1,2 fit.csv)" = "$(cat unit.csv)"
+    run 0 predict m.json unit.csv --missing drop -o p.csv --score
+    expect "another table" cmp -s p.csv fit.csv
+    run 0 fit unit.csv -k 3 --scale unit --missing drop --type f64 --json s.json -o s.csv -q
+    expect "another digest" test "$(grep digest r.json)" = "$(grep digest s.json)"
+    run 2 fit unit.csv -k 2 --metric cosine --scale minmax --missing drop
+    in_stderr 'the scale minmax does not go with'
+    run 2 explore unit.csv --scale unit
+    in_stderr 'rows of other lengths'
+    rm -f -- *
     run 0 fit "$iris" -k 3 --scale standard --model m.json --labels l.npy -o fit.csv --json r.json -q
     run 0 predict m.json "$iris" -o p.csv --labels p.npy --distances d.npy --transform t.csv --score --id 2
     expect "another table" cmp -s p.csv fit.csv

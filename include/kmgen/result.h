@@ -21,13 +21,15 @@ typedef enum km_scale {
     /// Each to the width 1 between its quartiles, which few values far out do not move. Dense points only; exact for up
     /// to 2^20 values, above by as many of evenly spread points; weights do not count.
     KM_SCALE_ROBUST,
+    /// Each row divided by its length, factor 1: the metric is the cosine (km_metric), and centroids have length 1.
+    KM_SCALE_UNIT,
 } km_scale;
 
 enum {
-    KM_SCALE_COUNT = KM_SCALE_ROBUST + 1 ///< How many there are.
+    KM_SCALE_COUNT = KM_SCALE_UNIT + 1 ///< How many there are.
 };
 
-/// "none", "standard", "minmax" or "robust"; NULL: no such scale. Static text.
+/// "none", "standard", "minmax", "robust" or "unit"; NULL: no such scale. Static text.
 KM_API const char *km_scale_name(km_scale scale);
 
 /// One K: its best restart. Arrays belong to the result.

@@ -40,6 +40,15 @@ typedef enum km_layout {
     KM_LAYOUT_COUNT  ///< How many there are.
 } km_layout;
 
+/// What is near.
+typedef enum km_metric {
+    KM_METRIC_EUCLIDEAN, ///< Centroids are means.
+    /// Rows are divided by their length, centroids after each update: the nearest centroid is the one with the largest
+    /// cosine (spherical k-means), and squared distances are 2 (1 - cos).
+    KM_METRIC_COSINE,
+    KM_METRIC_COUNT ///< How many there are.
+} km_metric;
+
 /// A plan number that the user fixed: a name of gen/params.h and its value.
 typedef struct km_fixed {
     char name[32]; ///< The number's name, "design" or "algorithm".
@@ -67,6 +76,7 @@ typedef struct km_spec {
     int64_t n_init;         ///< Independent starts of each K, 1..1,000,000. Default 10.
     int32_t n_init_given;   ///< Non-zero: the YAML text says so. Default 0.
     km_layout layout;       ///< Default KM_LAYOUT_AUTO.
+    km_metric metric;       ///< Default KM_METRIC_EUCLIDEAN.
     int64_t refine;         ///< km_fit_params.refine, where that is KM_REFINE_AUTO. Default KM_REFINE_AUTO.
     km_fixed fixed
         [KM_FIXED_MAX];  ///< What the user fixed of the plan: change it through km_spec_fix. Default none.
@@ -105,6 +115,12 @@ KM_API km_status km_spec_set_refine(km_spec *spec, const char *text, km_error *e
 
 /// Sets `layout` from "auto", "dense" or "csr". KM_ERROR_SPEC: it is as it was.
 KM_API km_status km_spec_set_layout(km_spec *spec, const char *text, km_error *err);
+
+/// Sets `metric` from "euclidean" or "cosine". KM_ERROR_SPEC: it is as it was.
+KM_API km_status km_spec_set_metric(km_spec *spec, const char *text, km_error *err);
+
+/// A metric's name, e.g. "cosine"; "none" when out of range. Static text.
+KM_API const char *km_metric_name(km_metric metric);
 
 /// A layout's name, e.g. "csr"; "none" when out of range. Static text.
 KM_API const char *km_layout_name(km_layout layout);

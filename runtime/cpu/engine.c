@@ -10,6 +10,7 @@
 #include "cpu.h"
 #include "layout.h"
 #include "../threads.h"
+#include "../unit.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ static void engine_destroy(km_engine **base) {
     free(engine->lists);
     km_cpu_accumulators_free(engine);
     km_pages_free(engine->labels);
+    free(engine->base.unit_centre);
     free(engine);
     *base = NULL;
 }
@@ -311,9 +313,11 @@ static int64_t moves_most(const cpu_engine *engine, const cpu_slot *slot) {
     return masked ? engine->base.n / REFRESH_MASKED * slot->k : engine->base.n / REFRESH_SHARE;
 }
 
-// Centroids become the means of their points; clusters without weight keep theirs. Returns the shift.
+// Centroids become the means of their points, with the cosine those of length 1; clusters without weight keep theirs,
+// and those whose points cancel each other out. Returns the shift.
 static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
     int64_t d = engine->base.d;
+    int is_unit = engine->base.unit_centre != NULL;
     km_type type = engine->base.plan->spec.type;
     double shift = 0;
     slot->is_int16_coarse |= slot->resolved > engine->base.n / COARSE_SHARE;
@@ -323,9 +327,13 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
         double *c = slot->centroids + j * d;
         const double *sum = slot->totals + j * engine->pitch;
         if (!(sum[d] > 0)) continue;
+        double length = is_unit ? km_unit_length(&engine->base, sum, sum[d]) : 1;
+        if (!(length > 0)) continue;
         for (int64_t f = 0; f < d; f++) {
-            double mean = round_to(type, sum[f] / sum[d]), moved = mean - c[f];
-            shift += moved * moved;
+            double mean = sum[f] / sum[d];
+            if (is_unit) mean = km_unit_coordinate(&engine->base, mean, length, f);
+            mean = round_to(type, mean);
+            shift += (mean - c[f]) * (mean - c[f]);
             c[f] = mean;
         }
     }
@@ -376,6 +384,7 @@ static km_status load(km_engine *base, km_data_stats *stats, const km_data *data
     if (km_data_points(data) < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
     if (base->n) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
     KM_TRY(engine->layout->load(engine, stats, data, params, err));
+    KM_TRY(km_unit_init(base, params, err));
     return km_cpu_units_create(engine, stats, params, err);
 }
 

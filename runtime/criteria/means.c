@@ -48,9 +48,37 @@ done:
     return status;
 }
 
+// Centroids of length 1 are no means: a read of the points adds up those of each label.
+static km_status take_sums(km_cluster_means *means, km_finish_model *models, km_engine *engine, int64_t first,
+                           int64_t count, km_error *err) {
+    int64_t d = engine->d;
+    km_finish_model *again = malloc((size_t)count * sizeof *again);
+    if (!again) return km_fail_memory(err, "the sums of clusters", count * (int64_t)sizeof *again);
+    for (int64_t q = 0; q < count; q++) {
+        km_cluster_means *own = &means[first + q];
+        again[q] = models[first + q]; // whose own numbers the finishing pass writes once more
+        again[q].labels = NULL;
+        again[q].means = NULL;
+        again[q].sums = own->means;
+    }
+    km_status status = engine->backend->finish(engine, again, count, err);
+    for (int64_t q = 0; status == KM_OK && q < count; q++) {
+        km_cluster_means *own = &means[first + q];
+        memcpy(own->weights, again[q].weights, (size_t)again[q].k * sizeof(double));
+        for (int64_t i = 0; i < again[q].k * d; i++)
+            own->means[i] =
+                own->weights[i / d] > 0 ? own->means[i] / own->weights[i / d] : again[q].centroids[i];
+        own->is_fixed = 0;
+        models[first + q].means = own->means;
+    }
+    free(again);
+    return status;
+}
+
 km_status km_cluster_means_take(km_cluster_means *means, km_finish_model *models, km_engine *engine,
                                 const km_sweep_best *best, int64_t first, int64_t count, km_error *err) {
     int64_t d = engine->d, active = 0;
+    if (engine->unit_centre) return take_sums(means, models, engine, first, count, err);
     for (int64_t q = first; q < first + count; q++) active += !best[q].is_fixed;
     if (active) KM_TRY(run_pass(means, models, engine, best, first, count, err));
     for (int64_t q = first; q < first + count; q++) {

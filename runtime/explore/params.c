@@ -77,6 +77,10 @@ km_status km_explore_check(const explore *x) {
                        (long long)p->max_iter);
     if (!(p->tol >= 0) || !isfinite(p->tol))
         return km_fail(x->err, KM_ERROR_USAGE, "tol is %g; it must be 0 or more", p->tol);
+    if (p->scale == KM_SCALE_UNIT)
+        return km_fail(x->err, KM_ERROR_USAGE,
+                       "the scale unit is for all columns together, and subsets of them have rows of other "
+                       "lengths; take another scale, or `kmgen fit --scale unit --columns` for one subset");
     if (!(p->holdout >= 0 && p->holdout < 1))
         return km_fail(x->err, KM_ERROR_USAGE, "holdout is %g; it must be 0 or more, and below 1",
                        p->holdout);

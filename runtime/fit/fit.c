@@ -99,6 +99,7 @@ static void fit_free(km_fit_job *f) {
     free(f->seeds.row_first);
     free(f->restart_centroids);
     km_cluster_means_free(&f->means);
+    km_data_destroy(&f->unit);
     km_pages_unbind();
 }
 
@@ -136,7 +137,7 @@ static km_status describe(km_fit_job *f) {
     snprintf(result->device, sizeof result->device, "%s", f->device->facts.name);
     result->seed = f->params->seed;
     result->n_init = f->restarts;
-    result->scale = f->params->scale;
+    result->scale = f->scale;
     result->criteria = km_criteria_computed(f->params);
     result->timing.parse_ms = km_data_parse_ms(f->data);
     KM_TRY(describe_preparation(f));
@@ -163,12 +164,18 @@ static km_status timed(km_fit_job *f, km_status (*step)(km_fit_job *), double *m
 
 static km_status walk(km_fit_job *f, const km_spec *spec) {
     km_timing *timing = &f->owner->result.timing;
+    const km_data *whole = f->data;
     KM_TRY(km_fit_complete_spec(f, spec));
-    int64_t dropped = km_data_rows(f->data) - km_data_points(f->data);
+    int64_t rows = km_data_rows(whole), dropped = rows - km_data_points(whole);
+    int64_t zeros = km_data_points(whole) - km_data_points(f->data);
     if (dropped)
         km_result_warn(f->owner, f->params->log,
                        "%lld of %lld rows of %s have missing values and were dropped", (long long)dropped,
-                       (long long)km_data_rows(f->data), km_data_name(f->data));
+                       (long long)rows, km_data_name(whole));
+    if (zeros)
+        km_result_warn(f->owner, f->params->log,
+                       "%lld of %lld rows of %s are all zeros, which have no direction, and were dropped",
+                       (long long)zeros, (long long)rows, km_data_name(whole));
     KM_TRY(km_fit_report_phase(f, "build", 0, 0));
     KM_TRY(timed(f, km_fit_open_device, &timing->build_ms, "device opened"));
     KM_TRY(timed(f, km_fit_plan_fit, &timing->build_ms, "planned"));

@@ -4,6 +4,7 @@
 #include "../../base/size.h"
 #include "../../gen/design.h"
 #include "../../gen/memory.h"
+#include "../unit.h"
 #include "job.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ km_status km_fit_load_points(km_fit_job *f) {
     KM_TRY(make_engine(f));
     if (f->asked) f->engine->asking = &f->asking;
     f->load = (km_load_params){
-        .scale = f->params->scale, .centre = columns, .factor = columns + 4 * d, .log = f->params->log};
+        .scale = f->scale, .centre = columns, .factor = columns + 4 * d, .log = f->params->log};
     KM_TRY(km_data_stats_alloc(&f->stats, d, f->err));
     KM_TRY(f->engine->backend->load(f->engine, &f->stats, f->data, &f->load, f->err));
     result->exponent = f->load.exponent;
@@ -86,6 +87,23 @@ static double round_to_type(double value, km_type type) {
     return type == KM_FLOAT32 ? (double)(float)value : value;
 }
 
+// First centroids that the caller gave, of which row r is `row`: with the cosine of length 1.
+static km_status unit_given(double *row, const km_fit_job *f, int64_t r) {
+    int64_t d = f->spec.features;
+    double most = 0;
+    memcpy(row, f->params->init_rows + r * d, (size_t)d * sizeof *row);
+    if (f->scale != KM_SCALE_UNIT) return KM_OK;
+    for (int64_t i = 0; i < d; i++) most = fmax(most, fabs(row[i]));
+    if (most == 0)
+        return km_fail(
+            f->err, KM_ERROR_DATA,
+            "the initial centroids: row %lld: all values are 0, so there is no direction; give one "
+            "that points somewhere",
+            (long long)r + 1);
+    km_unit_row(row, NULL, d);
+    return KM_OK;
+}
+
 static km_status seed_given(km_fit_job *f) {
     const km_fit_params *p = f->params;
     int64_t d = f->spec.features, ks = f->spec.clusters_count, k_max = f->spec.clusters[ks - 1], sum = 0;
@@ -100,7 +118,8 @@ static km_status seed_given(km_fit_job *f) {
     if (!f->seeds.rows || !f->seeds.row_first)
         return km_fail_memory(f->err, "the initial centroids", p->init_count * d * (int64_t)sizeof(double));
     for (int64_t i = 0; i < p->init_count * d; i++) {
-        double value = (p->init_rows[i] - f->load.centre[i % d]) * f->load.factor[i % d];
+        if (i % d == 0) KM_TRY(unit_given(f->seeds.rows + i, f, i / d));
+        double value = (f->seeds.rows[i] - f->load.centre[i % d]) * f->load.factor[i % d];
         if (!isfinite(p->init_rows[i]))
             return km_fail(f->err, KM_ERROR_DATA,
                            "the initial centroids hold a NaN or infinity in row %lld, column %lld",

@@ -14,6 +14,7 @@
 #include "../pages.h"
 #include "../resident.h"
 #include "../threads.h"
+#include "../unit.h"
 #include "job.h"
 
 #include <errno.h>
@@ -50,11 +51,39 @@ static km_status drop_clusters_above(km_fit_job *f, int64_t n) {
     return KM_OK;
 }
 
+// The scale unit and the metric cosine are one thing, of which either may be given.
+static km_status take_metric(km_fit_job *f) {
+    f->scale = f->params->scale;
+    if (f->scale == KM_SCALE_UNIT) f->spec.metric = KM_METRIC_COSINE;
+    if (f->spec.metric != KM_METRIC_COSINE) return KM_OK;
+    if (f->scale != KM_SCALE_NONE && f->scale != KM_SCALE_UNIT)
+        return km_fail(
+            f->err, KM_ERROR_USAGE,
+            "the metric cosine divides each row by its length, which the scale %s does not go with; "
+            "leave one of them out",
+            km_scale_name(f->scale));
+    if (km_criteria_wanted(f->params, KM_NEEDS_FITS))
+        return km_fail(
+            f->err, KM_ERROR_USAGE,
+            "gap, gap_2001 and prediction_strength are not there with the metric cosine; leave them "
+            "out, or divide the rows by their length yourself and take the metric euclidean");
+    if (f->spec.target.kind == KM_TARGET_CUDA || f->params->device >= 0)
+        return km_fail(f->err, KM_ERROR_USAGE,
+                       "the metric cosine is there on the CPU alone; take the target cpu");
+    f->spec.target.kind = KM_TARGET_CPU;
+    f->scale = KM_SCALE_UNIT;
+    KM_TRY(km_data_unit(&f->unit, f->data, f->err));
+    f->data = f->unit;
+    return KM_OK;
+}
+
 km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec) {
-    int64_t n = km_data_points(f->data), d = km_data_features(f->data);
-    if (n < 1) return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
+    if (km_data_points(f->data) < 1)
+        return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
     KM_TRY(km_spec_copy(&f->spec, spec, f->err));
     km_fit_warn_of_lines(f, f->spec.warnings);
+    KM_TRY(take_metric(f));
+    int64_t n = km_data_points(f->data), d = km_data_features(f->data);
     if (f->spec.features && f->spec.features != d)
         return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld",
                        km_data_name(f->data), (long long)d, spec->name, (long long)f->spec.features);

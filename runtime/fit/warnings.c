@@ -45,7 +45,7 @@ void km_fit_warn_of_features(km_fit_job *f) {
                        "%lld of %lld features never change (the first is column %lld); they "
                        "do not matter to the clusters",
                        (long long)constant, (long long)f->engine->d, (long long)first + 1);
-    if (f->params->scale == KM_SCALE_NONE && high > VARIANCE_RATIO_WARN * low)
+    if (f->scale == KM_SCALE_NONE && high > VARIANCE_RATIO_WARN * low)
         km_result_warn(f->owner, f->params->log,
                        "the variances of columns %lld and %lld differ %.3g times, so the "
                        "wider ones decide alone; scale standard weighs all features alike",
@@ -82,8 +82,7 @@ static void warn_of_resolution(km_fit_job *f, const km_model *models) {
             f->owner, f->params->log,
             "K=%d has clusters of points that lie too close together, for where they are, to be split "
             "in float32: use float64 (--type f64)%s",
-            models[q].k,
-            f->params->scale == KM_SCALE_NONE ? ", or scale the features (--scale standard)" : "");
+            models[q].k, f->scale == KM_SCALE_NONE ? ", or scale the features (--scale standard)" : "");
         return;
     }
 }
@@ -111,5 +110,5 @@ void km_fit_warn_of_models(km_fit_job *f, const km_model *models) {
                        "%lld of %lld K stopped at %lld iterations before converging; allow more "
                        "iterations or a larger tol",
                        (long long)unconverged, (long long)ks, (long long)f->params->max_iter);
-    km_advise(f->owner, f->data, f->params->scale, f->params->log);
+    km_advise(f->owner, f->data, f->scale, f->params->log);
 }

@@ -76,11 +76,21 @@ static const place *place_of(refiner *r, int64_t q) {
     return it;
 }
 
+// With the cosine a centroid has length 1. Two that cancel each other out stay what they are: the first of them.
+static void merge_units(const refiner *r, double *a, const double *b, double share) {
+    int64_t d = r->engine->d;
+    for (int64_t f = 0; f < d; f++) r->mean[f] = a[f] + (b[f] - a[f]) * share;
+    double length = km_unit_length(r->engine, r->mean, 1);
+    for (int64_t f = 0; f < d && length > 0; f++)
+        a[f] = type_round(r, km_unit_coordinate(r->engine, r->mean[f], length, f));
+}
+
 // Makes one cluster of two, the last cluster takes the free place.
 static void merge(const refiner *r, double *centroids, double *weights, int64_t k, pair two) {
     int64_t d = r->engine->d;
     double *a = centroids + two.a * d, *b = centroids + two.b * d, weight = weights[two.a] + weights[two.b];
-    for (int64_t f = 0; f < d && weight > 0; f++)
+    if (r->engine->unit_centre && weight > 0) merge_units(r, a, b, weights[two.b] / weight);
+    for (int64_t f = 0; f < d && weight > 0 && !r->engine->unit_centre; f++)
         a[f] = type_round(r, a[f] + (b[f] - a[f]) * (weights[two.b] / weight));
     weights[two.a] = weight;
     memcpy(b, centroids + (k - 1) * d, (size_t)d * sizeof *b);

@@ -46,6 +46,7 @@ static void refiner_free(refiner *r) {
     }
     km_refine_trials_free(r);
     free(r->merging);
+    free(r->mean);
     free(r->pairs.of);
     free(r->pairs.costs);
     free(r->places);
@@ -82,11 +83,12 @@ static km_status refiner_alloc(refiner *r, km_error *err) {
     r->sample_weights = malloc(count * sizeof *r->sample_weights);
     r->squares = malloc(2 * count * sizeof *r->squares);
     r->merging = malloc((size_t)model_values(r, r->k_max) * sizeof *r->merging);
+    r->mean = malloc((size_t)d * sizeof *r->mean);
     r->trials = calloc((size_t)(ks * TRIALS), sizeof *r->trials);
     r->slot_trial = malloc((size_t)slots * sizeof *r->slot_trial);
     r->states = calloc((size_t)slots, sizeof *r->states);
     int complete = r->places && r->sample && r->sample_rows && r->sample_weights && r->squares &&
-                   r->merging && r->trials && r->slot_trial && r->states &&
+                   r->merging && r->mean && r->trials && r->slot_trial && r->states &&
                    partners_alloc(&r->pairs, r->k_max);
     for (int64_t q = 0; complete && q < ks; q++)
         complete = place_alloc(&r->places[q], (int64_t)count, r->spec->clusters[q]);
@@ -137,7 +139,7 @@ static km_status trial_make(refiner *r, int64_t q, kind of, int64_t turn, km_err
 static km_status own_make(refiner *r, int64_t q, km_error *err) {
     place *own = &r->places[q];
     trial *t;
-    if (!has_whole_table(r) || own->exchanged == own->version || !(r->best[q].inertia > 0)) return KM_OK;
+    if (!can_exchange(r) || own->exchanged == own->version || !(r->best[q].inertia > 0)) return KM_OK;
     own->exchanged = own->version;
     KM_TRY(km_refine_trial_new(&t, r, q, 1, err));
     memcpy(t->centroids, r->best[q].centroids,
@@ -165,7 +167,7 @@ static km_status rounds(refiner *r, km_error *err) {
         if (stop.max_iter < ITERATIONS_MIN || passes_are_used(r)) return KM_OK;
         r->trials_all += r->trials_count;
         KM_TRY(km_refine_trials_run(r, &stop, err));
-        if (has_whole_table(r)) {
+        if (can_exchange(r)) {
             KM_TRY(km_refine_exchange(r, err));
             KM_TRY(km_refine_trials_run(r, &stop, err));
         }
@@ -210,7 +212,7 @@ static km_status refiner_open(refiner *r, km_engine *engine, km_sweep_best *best
 // The work that refinement may do, in iterations x K.
 static void set_work(refiner *r) {
     double free_work =
-        (has_whole_table(r) ? WORK_FREE_WHOLE : WORK_FREE) / ((double)r->engine->n * (double)r->engine->d);
+        (can_exchange(r) ? WORK_FREE_WHOLE : WORK_FREE) / ((double)r->engine->n * (double)r->engine->d);
     double all = fmax(SHARE_ALL * (double)r->params->sweep_work, free_work);
     r->work_all = (int64_t)fmin(all, 0x1p60);
     r->work_rounds = (int64_t)fmin(all * (SHARE_ROUNDS / SHARE_ALL), 0x1p60);

@@ -4,6 +4,7 @@
 #define KM_RUNTIME_REFINE_REFINER_H
 #include "../../gen/memory.h"
 #include "../seed.h"
+#include "../unit.h"
 #include "refine.h"
 
 enum { TILE = KM_REFINE_TILE }; // points of the sample that lie together, feature by feature
@@ -62,6 +63,7 @@ typedef struct refiner {
     double *sample_rows;         // sample_count x d
     double *squares, *distances; // scratch: sample_count each
     double *merging;             // scratch: a model of the largest K
+    double *mean;                // scratch: d
     partners pairs;              // scratch: the largest K
     int64_t sample_count, k_max;
     trial *trials;
@@ -83,8 +85,9 @@ static inline const double *sample_tile(const refiner *r, int64_t first) {
     return r->sample + first * r->engine->d;
 }
 
-static inline int has_whole_table(const refiner *r) {
-    return r->sample_count == r->engine->n;
+// The sample is the whole table, and centroids are means.
+static inline int can_exchange(const refiner *r) {
+    return r->sample_count == r->engine->n && !r->engine->unit_centre;
 }
 
 static inline int passes_are_used(const refiner *r) {

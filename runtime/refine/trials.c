@@ -23,11 +23,10 @@ km_status km_refine_trial_new(trial **out, refiner *r, int64_t q, int is_move, k
                  .centroids = malloc((size_t)bytes),
                  .before = HUGE_VAL,
                  .inertia = HUGE_VAL,
-                 .limit =
-                     !is_move ? HUGE_VAL
-                     : has_whole_table(r)
-                         ? r->best[q].inertia * (1 + EXCHANGE_TOLERANCE(r->spec->clusters[q], r->engine->n))
-                         : r->best[q].inertia,
+                 .limit = !is_move          ? HUGE_VAL
+                          : can_exchange(r) ? r->best[q].inertia *
+                                                  (1 + EXCHANGE_TOLERANCE(r->spec->clusters[q], r->engine->n))
+                                            : r->best[q].inertia,
                  .is_move = is_move};
     if (!t->centroids) return km_fail_memory(err, "the centroids of a run", bytes);
     r->trials_count++;

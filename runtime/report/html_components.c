@@ -244,6 +244,7 @@ static void add_picture(km_page *page, const components *c, const frame *at) {
         page->out, "%s, %s.</figcaption>\n</figure>\n", page->sample.shown == page->result->n ? "" : " rows",
         page->result->scale == KM_SCALE_NONE       ? "features as they are"
         : page->result->scale == KM_SCALE_STANDARD ? "features scaled to standard deviation 1"
+        : page->result->scale == KM_SCALE_UNIT     ? "rows divided by their length"
         : page->result->scale == KM_SCALE_ROBUST   ? "features scaled to width 1 between their quartiles"
                                                    : "features scaled to width 1");
 }

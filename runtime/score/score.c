@@ -9,6 +9,7 @@
 #include "../data_refuse.h"
 #include "../memory.h"
 #include "../threads.h"
+#include "../unit.h"
 #include <kmgen/score.h>
 
 #include <math.h>
@@ -177,7 +178,8 @@ static km_status scale_choose(scoring *s) {
         for (int64_t f = 0; f < d; f++) variance[f] += weight_of(s, i) / s->total_weight * x[f] * x[f];
     }
     for (int64_t f = 0; f < d; f++) {
-        if (s->params->scale == KM_SCALE_NONE || !(high[f] > low[f])) continue;
+        if (s->params->scale == KM_SCALE_NONE || s->params->scale == KM_SCALE_UNIT || !(high[f] > low[f]))
+            continue;
         factor[f] = s->params->scale == KM_SCALE_STANDARD ? sqrt(variance[f]) : high[f] - low[f];
     }
     if (s->params->scale != KM_SCALE_ROBUST) return KM_OK;
@@ -349,7 +351,11 @@ km_status km_score_labels(km_label_scores **out, const km_data *data, const int6
     scoring s = {
         .data = data, .params = params ? params : &defaults, .d = km_data_features(data), .err = err};
     s.threads = km_threads(s.params->threads, omp_get_num_procs(), s.params->log);
-    km_status status = check_labels(&s, labels, count);
+    km_data *unit = NULL;
+    km_status status = KM_OK;
+    if (s.params->scale == KM_SCALE_UNIT) status = km_data_unit(&unit, data, err);
+    if (unit) s.data = unit;
+    if (status == KM_OK) status = check_labels(&s, labels, count);
     if (status == KM_OK) status = list_labels(&s, labels);
     if (status == KM_OK) status = scoring_alloc(&s);
     if (status == KM_OK) status = list_points(&s, labels);
@@ -359,6 +365,7 @@ km_status km_score_labels(km_label_scores **out, const km_data *data, const int6
     if (status == KM_OK) status = make_scores(out, &s);
     if (status != KM_OK) km_label_scores_destroy(out);
     scoring_free(&s);
+    km_data_destroy(&unit);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "assigned.h"
 #include "../data_source.h"
+#include "../unit.h"
 
 #include <kmgen/output.h>
 
@@ -53,6 +54,7 @@ static km_status write_rows(const char *path, km_assigned_kind kind, const km_re
     a.files[kind].path = path;
     const int32_t **labels = malloc((size_t)models * sizeof *labels);
     int32_t *clusters = malloc((size_t)models * sizeof *clusters);
+    km_data *unit = NULL;
     km_status status;
     if (!labels || !clusters) KM_TRY_GOTO(km_fail_memory(err, "labels", models * (int64_t)sizeof *labels));
     for (int64_t m = 0; m < models; m++) {
@@ -68,11 +70,13 @@ static km_status write_rows(const char *path, km_assigned_kind kind, const km_re
                             "%s is sparse, which is not written as a table; write labels",
                             km_data_name(data)));
     }
+    if (result->scale == KM_SCALE_UNIT) KM_TRY_GOTO(km_data_unit(&unit, data, err));
     KM_TRY_GOTO(km_assigned_begin(&a, km_data_rows(data)));
-    KM_TRY_GOTO(km_assigned_rows(&a, data, labels));
+    KM_TRY_GOTO(km_assigned_rows(&a, unit ? unit : data, labels));
     KM_TRY_GOTO(km_assigned_end(&a));
 done:
     km_assigned_free(&a);
+    km_data_destroy(&unit);
     km_original_close(&original);
     free(labels);
     free(clusters);

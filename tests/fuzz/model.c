@@ -77,7 +77,7 @@ static int64_t index_of(const json_t *text, const char *const *words) {
 // The model with the right checksum, or NULL where the bytes are no JSON object.
 static char *repair(const uint8_t *bytes, size_t size) {
     static const char *const types[] = {"float32", "float64", NULL};
-    static const char *const scales[] = {"none", "standard", "minmax", "robust", NULL};
+    static const char *const scales[] = {"none", "standard", "minmax", "robust", "unit", NULL};
     static const char *const numbers[] = {"inertia", "centre", "factor", "centroids_fitted", "centroids"};
     char checksum[24];
     json_t *root = json_loadb((const char *)bytes, size, 0, NULL);
