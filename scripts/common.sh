@@ -8,6 +8,15 @@ export LC_ALL=C
 
 say() { printf '%s\n' "$*" >&2; }
 
+# The files that are the project's: of a clone what git has or would take, else all but what is made here.
+project_files() {
+    if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+        git ls-files --cached --others --exclude-standard
+    else # a released tree
+        find . -type f -printf '%P\n' | grep -vE '^(build|demo/|env/|\.git/)'
+    fi
+}
+
 # What a build needs, found by what it does rather than by a package's name: "KIND NAME PACKAGE".
 # apt packages of Debian 12 and Ubuntu 22.04 or newer.
 build_needs='
