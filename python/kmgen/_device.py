@@ -67,6 +67,11 @@ def _by_dlpack(array: Any) -> Lying | None:
 
 def _by_interface(array: Any) -> Lying:
     told = array.__cuda_array_interface__
+    if told.get("mask") is not None:
+        raise ValueError(
+            "the points on a GPU have a mask, and masked values are missing ones; drop such points there, or fill them "
+            "in, and give the array without its mask"
+        )
     dtype = {"<f4": "float32", "<f8": "float64"}.get(told["typestr"], told["typestr"])
     size = int(told["typestr"][2:])
     strides = told.get("strides")

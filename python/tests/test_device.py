@@ -102,6 +102,14 @@ def test_streams(points):
     assert _arrays.take(Interfaced(points, version=2), "fit")._keep.stream == 1
 
 
+def test_a_mask_is_refused(points):
+    mask = Interfaced(np.zeros(points.shape, bool))
+    for estimator in (kmgen.KMeansSweep("2..4"), kmgen.KMeans(3)):
+        with pytest.raises(ValueError, match="the points on a GPU have a mask"):
+            estimator.fit(Interfaced(points, mask=mask))
+    assert _arrays.take(Interfaced(points, mask=None), "fit").n == 300
+
+
 @pytest.mark.skipif(not hasattr(np, "from_dlpack"), reason="NumPy has it from 1.22 on")
 def test_dlpack_of_the_host(points):
     class Exchanged:
