@@ -88,7 +88,7 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     km_source_init(&source);
     must(km_source_emit(&source, &s->plan, NULL, &err));
     must(km_file_write(paths[0], source.text, source.text_size, &err));
-    must(km_backend_cpu.compile(device, &source, paths[0], paths[1], paths[2], &err));
+    must(km_backend_cpu.compile(device, &source, paths[0], paths[1], paths[2], NULL, &err));
     char *binary;
     int64_t size;
     must(km_file_read(&binary, &size, paths[1], 0, &err));

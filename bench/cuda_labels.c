@@ -155,7 +155,7 @@ static km_status make_kernel(check *c, km_error *err) {
     snprintf(text, sizeof text, "typedef %s real;\n%s", c->spec.type == KM_FLOAT32 ? "float" : "double",
              check_text);
     KM_TRY_GOTO(km_file_write(text_path, text, (int64_t)strlen(text), err));
-    KM_TRY_GOTO(km_cuda_compile(c->device, NULL, text_path, cubin_path, NULL, err));
+    KM_TRY_GOTO(km_cuda_compile(c->device, NULL, text_path, cubin_path, NULL, NULL, err));
     KM_TRY_GOTO(km_file_read(&cubin, &size, cubin_path, 0, err));
     KM_TRY_GOTO(km_cuda_enter(device, err));
     km_cu_result result = driver->cuModuleLoadDataEx(&c->kernel_module, cubin, 0, NULL, NULL);

@@ -151,9 +151,10 @@ struct km_backend {
     // What identifies compiler and options in the cache key, e.g. "nvrtc 13.0 sm_90 -O3 ...".
     void (*compiler_id)(char *text, int64_t size, km_device *device, const km_plan *plan);
     // Compiles source_path to binary_path; everything the compiler says goes to log_path. The folder is safe
-    // (runtime/cache.h); the binary's name is new.
+    // (runtime/cache.h); the binary's name is new. `asking`: KM_ERROR_INTERRUPTED where it stops, with no process left.
     km_status (*compile)(km_device *device, const km_source *source, const char *source_path,
-                         const char *binary_path, const char *log_path, km_error *err);
+                         const char *binary_path, const char *log_path, struct km_asking *asking,
+                         km_error *err);
     // Milliseconds to read so many bytes of the device's memory once, the least of `times`.
     km_status (*read)(km_device *device, double *ms, int64_t bytes, int64_t threads, int times,
                       km_error *err);

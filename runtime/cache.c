@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cache.h"
 #include "../base/error.h"
+#include "asking.h"
 #include "file.h"
 
 #include <dirent.h>
@@ -250,16 +251,16 @@ static void give_back(const char *path, int file) {
     close(file);
 }
 
-void km_cache_lock(km_cache_entry *entry) {
+void km_cache_lock(km_cache_entry *entry, km_asking *asking) {
     enum { WAIT_MS = 120 * 1000, STEP_MS = 20 };
     char path[4200];
     lock_path(path, sizeof path, entry->cache->path, entry->key);
-    for (int waited_ms = 0; waited_ms < WAIT_MS; waited_ms += STEP_MS) {
+    for (int waited_ms = 0; waited_ms < WAIT_MS && !km_asking_stops(asking); waited_ms += STEP_MS) {
         entry->lock = try_lock(path);
         if (entry->lock != LOCK_BUSY) return;
         nanosleep(&(struct timespec){0, STEP_MS * 1000000}, NULL);
     }
-    entry->lock = LOCK_NONE; // its holder was stopped, or hangs
+    entry->lock = LOCK_NONE; // its holder was stopped, or hangs; or nobody wants it any more
 }
 
 void km_cache_unlock(km_cache_entry *entry) {

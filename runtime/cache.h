@@ -15,6 +15,8 @@
 #include "../base/error.h"
 #include <kmgen/module.h>
 
+struct km_asking; // asking.h
+
 enum { KM_CACHE_KEY_SIZE = 33, KM_CACHE_PATH_MAX = 4000 };
 
 // A folder that was found to be safe.
@@ -50,9 +52,10 @@ int km_cache_look_up(const km_cache_entry *entry, char **bytes, int64_t *size);
 // What the compiler said, or NULL; the caller's.
 char *km_cache_log(const km_cache_entry *entry);
 // Waits until no other thread or process builds this entry, and locks it; look again then, as another may have built
-// it. The system takes a lock back when its process ends, however it ends. Where the file system has no locks, and
-// after two minutes, it goes on without: then two build the same, which costs time only.
-void km_cache_lock(km_cache_entry *entry);
+// it. The system takes a lock back when its process ends, however it ends. Where the file system has no locks, after
+// two minutes, and where `asking` (NULL: nobody asks) stops, it goes on without: then two build the same, which costs
+// time only.
+void km_cache_lock(km_cache_entry *entry, struct km_asking *asking);
 void km_cache_unlock(km_cache_entry *entry);
 // Keeps the binary with its checksum.
 km_status km_cache_publish(const km_cache_entry *entry, const char *bytes, int64_t size, km_error *err);

@@ -6,14 +6,17 @@
 #include "../base/text.h"
 #include "../gen/design.h"
 #include "../gen/source.h"
+#include "asking.h"
 #include "cache.h"
 #include "file.h"
+#include "threads.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CACHE_BYTES_MAX ((int64_t)1 << 30)
@@ -94,23 +97,27 @@ static km_status take_binary(char **binary, int64_t *size, const km_cache_entry 
 }
 
 static km_status compile_once(char **binary, int64_t *size, const km_cache_entry *entry,
-                              const km_source *source, km_device *device, km_error *err) {
+                              const km_source *source, km_device *device, km_asking *asking, km_error *err) {
     unlink(entry->log_path);
     KM_TRY(km_file_replace(entry->source_path, source->text, source->text_size, err));
     km_status status = device->backend->compile(device, source, entry->source_path, entry->compile_path,
-                                                entry->log_path, err);
+                                                entry->log_path, asking, err);
     if (status == KM_OK) status = take_binary(binary, size, entry, err);
     unlink(entry->compile_path);
+    if (status == KM_ERROR_INTERRUPTED) {
+        unlink(entry->source_path);
+        unlink(entry->log_path);
+    }
     return status;
 }
 
 static km_status compile_entry(char **binary, int64_t *size, const km_cache_entry *entry,
-                               const km_source *source, km_device *device, km_error *err) {
+                               const km_source *source, km_device *device, km_asking *asking, km_error *err) {
     km_error first = {{0}};
-    km_status status = compile_once(binary, size, entry, source, device, &first);
+    km_status status = compile_once(binary, size, entry, source, device, asking, &first);
     // Another process cleared the cache while this one compiled: once more.
     if (status == KM_ERROR_COMPILE && access(entry->source_path, R_OK) != 0)
-        return compile_once(binary, size, entry, source, device, err);
+        return compile_once(binary, size, entry, source, device, asking, err);
     if (status == KM_OK) return KM_OK;
     // A compiler does not always say that its disk is full.
     if (status == KM_ERROR_COMPILE && !entry->cache->is_private) KM_TRY(km_cache_has_room(entry->cache, err));
@@ -135,7 +142,10 @@ typedef struct build {
     km_source_part texts[KM_SOURCE_PARTS_MAX];
     part parts[KM_SOURCE_PARTS_MAX];
     int64_t count;
-    int is_anew; // binaries of the cache count as missing
+    int is_anew;             // binaries of the cache count as missing
+    atomic_llong next, done; // part that nobody has begun, parts that are done
+    km_asking *asking;       // NULL: nobody asks
+    km_asking asked;         // what it points to
 } build;
 
 static void part_clear(part *p) {
@@ -151,9 +161,12 @@ static void build_clear(build *b) {
 }
 
 static km_status build_begin(build *b, km_module *module, const km_cache *cache, const km_source *source,
-                             km_error *err) {
+                             const km_module_params *params, km_error *err) {
     const char *suffix = strrchr(source->file_name, '.');
-    *b = (build){.module = module, .cache = cache};
+    *b = (build){.module = module,
+                 .cache = cache,
+                 .asked = {.stop = params->stop, .user = params->stop_user, .caller = pthread_self()}};
+    b->asking = params->stop ? &b->asked : NULL;
     KM_TRY(km_source_parts(b->texts, &b->count, source->text, err));
     for (int64_t i = 0; i < b->count; i++) {
         part *p = &b->parts[i];
@@ -190,7 +203,7 @@ static int look_up(part *p, const km_device *device) {
 }
 
 static km_status compile_part(part *p, const build *b, km_error *err) {
-    KM_TRY(compile_entry(&p->binary, &p->size, &p->entry, p->source, b->module->device, err));
+    KM_TRY(compile_entry(&p->binary, &p->size, &p->entry, p->source, b->module->device, b->asking, err));
     read_log(p);
     if (!b->cache->is_private) km_cache_publish(&p->entry, p->binary, p->size, &p->unkept);
     return KM_OK;
@@ -201,21 +214,41 @@ static km_status get_part(part *p, const build *b) {
     km_status status = KM_OK;
     if (b->cache->is_private) return compile_part(p, b, &p->err);
     if (!b->is_anew && look_up(p, b->module->device)) return KM_OK;
-    km_cache_lock(&p->entry);
-    if (b->is_anew || !look_up(p, b->module->device)) status = compile_part(p, b, &p->err);
+    km_cache_lock(&p->entry, b->asking);
+    status = km_asking_status(b->asking, &p->err);
+    if (status == KM_OK && (b->is_anew || !look_up(p, b->module->device)))
+        status = compile_part(p, b, &p->err);
     km_cache_unlock(&p->entry);
     return status;
 }
 
-// All parts, a thread each: they take about as long as the longest.
-static km_status get_parts(build *b, const km_log *log, km_error *err) {
-    int64_t count = b->count;
-#pragma omp parallel for num_threads((int)count) schedule(dynamic, 1) if (count > 1)
-    for (int64_t i = 0; i < count; i++) {
+// Part after part that nobody else has begun.
+static void get_some(build *b) {
+    for (int64_t i; (i = atomic_fetch_add(&b->next, 1)) < b->count;) {
         part *p = &b->parts[i];
         part_clear(p);
         p->was_damaged = 0; // told once
         p->status = get_part(p, b);
+        atomic_fetch_add(&b->done, 1);
+    }
+}
+
+// The caller's thread asks while others work.
+static void watch_others(build *b) {
+    while (atomic_load(&b->done) < b->count && !km_asking_stops(b->asking))
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+// All parts, a thread each: they take about as long as the longest. One part is waited for by the thread that asks.
+static km_status get_parts(build *b, const km_log *log, km_error *err) {
+    int64_t count = b->count;
+    int threads = (int)count + (b->asking != NULL);
+    atomic_store(&b->next, 0);
+    atomic_store(&b->done, 0);
+#pragma omp parallel num_threads(threads) if (count > 1)
+    {
+        if (b->asking && omp_get_num_threads() > 1 && omp_get_thread_num() == 0) watch_others(b);
+        get_some(b);
     }
     for (int64_t i = 0; i < count; i++) {
         const part *p = &b->parts[i];
@@ -293,7 +326,7 @@ static km_status build_in(km_module *module, const km_cache *cache, const km_sou
     double begin_ms = km_now_ms();
     build b;
     km_status status = KM_OK;
-    KM_TRY_GOTO(build_begin(&b, module, cache, source, err));
+    KM_TRY_GOTO(build_begin(&b, module, cache, source, params, err));
     if (mode == KM_MODULE_RECALL) {
         read_log(&b.parts[0]);
         KM_TRY_GOTO(take_logs(&b, err));

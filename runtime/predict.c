@@ -6,6 +6,7 @@
 #include "../base/size.h"
 #include "../base/text.h"
 #include "../gen/memory.h"
+#include "asking.h"
 #include "build.h"
 #include "csr.h"
 #include "data_refuse.h"
@@ -29,7 +30,10 @@ struct km_predicting {
     km_device *device;
     km_build build;
     int is_built;
-    int64_t part; // points at a time
+    int64_t part;        // points at a time
+    int64_t done, total; // points of the data at hand
+    double begin_ms;
+    km_asking asking; // the caller's callback
     km_error *err;
 };
 
@@ -142,6 +146,10 @@ static km_status open_and_build(predict *p, const km_data *data) {
     params.plan.threads = km_threads(p->params->threads, 0, NULL);
     params.module.cache_dir = p->params->cache_dir;
     params.module.log = p->params->log;
+    if (p->params->progress) {
+        params.module.stop = p->asking.stop;
+        params.module.stop_user = p;
+    }
     km_spec_init(&spec);
     KM_TRY_GOTO(make_spec(&spec, p));
     KM_TRY_GOTO(km_build_on(&p->build, p->device, &params, p->err));
@@ -152,7 +160,7 @@ done:
     return status;
 }
 
-static km_status load(loaded *l, const predict *p, const km_data *part) {
+static km_status load(loaded *l, predict *p, const km_data *part) {
     const km_backend *backend = p->device->backend;
     km_load_params params = {.transform_given = 1,
                              .centre = p->predictor->centre,
@@ -160,6 +168,7 @@ static km_status load(loaded *l, const predict *p, const km_data *part) {
                              .log = p->params->log};
     KM_TRY(backend->engine_create(&l->engine, p->build.module->kernels, p->params->threads, p->params->log,
                                   p->err));
+    if (p->params->progress) l->engine->asking = &p->asking;
     KM_TRY(km_data_stats_alloc(&l->stats, p->predictor->d, p->err));
     return backend->load(l->engine, &l->stats, part, &params, p->err);
 }
@@ -194,6 +203,19 @@ static km_status predict_part(int32_t *out, predict *p, const km_data *data, int
     return status;
 }
 
+static int ask_caller(void *user) {
+    predict *p = user;
+    km_progress progress = {"predict", p->done, p->total, 0, (km_now_ms() - p->begin_ms) / 1e3};
+    return p->params->progress(p->params->progress_user, &progress);
+}
+
+// Before each part, and inside it where that takes long.
+static km_status ask(predict *p) {
+    if (!p->params->progress || !ask_caller(p)) return KM_OK;
+    return km_fail(p->err, KM_ERROR_INTERRUPTED, "interrupted after %lld of %lld points", (long long)p->done,
+                   (long long)p->total);
+}
+
 km_status km_predicting_open(km_predicting **out, const km_predictor *predictor, const km_fit_params *params,
                              km_error *err) {
     predict *p = *out = calloc(1, sizeof *p);
@@ -202,6 +224,8 @@ km_status km_predicting_open(km_predicting **out, const km_predictor *predictor,
     *p = (predict){.predictor = predictor,
                    .params = params,
                    .part = part < PART_POINTS_MIN ? PART_POINTS_MIN : part,
+                   .begin_ms = km_now_ms(),
+                   .asking = {.stop = ask_caller, .user = p, .caller = pthread_self()},
                    .err = err};
     km_build_init(&p->build);
     return KM_OK;
@@ -224,12 +248,18 @@ km_status km_predicting_labels(int32_t *out, km_data **selected, km_predicting *
     n = km_data_points(chosen);
     if (rows != n)
         for (int64_t i = 0; i < rows; i++) out[i] = -1;
+    p->done = 0;
+    p->total = n;
     if (n && !p->is_built) {
         KM_TRY(open_and_build(p, chosen));
         p->is_built = 1;
     }
-    for (int64_t first = 0; first < n; first += p->part)
-        KM_TRY(predict_part(out, p, chosen, first, km_min(p->part, n - first)));
+    while (p->done < n) {
+        int64_t count = km_min(p->part, n - p->done);
+        KM_TRY(ask(p));
+        KM_TRY(predict_part(out, p, chosen, p->done, count));
+        p->done += count;
+    }
     return KM_OK;
 }
 

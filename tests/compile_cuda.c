@@ -393,8 +393,8 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
     }
     // Some instructions of the tensor cores cannot be compiled without optimising.
     if (j->is_quick) j->is_quick = !compile_quickly(nvrtc, j, source_path, log_path);
-    int failed =
-        !j->is_quick && km_nvrtc_compile(nvrtc, j->arch, source_path, cubin_path, log_path, &err) != KM_OK;
+    int failed = !j->is_quick &&
+                 km_nvrtc_compile(nvrtc, j->arch, source_path, cubin_path, log_path, NULL, &err) != KM_OK;
     char *log = read_text(log_path);
     if (failed) {
         printf("%s: FAILED\n%s\n", err.text, log ? log : "");

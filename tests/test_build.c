@@ -2,12 +2,15 @@
 // Which plan is built where a compiler refuses texts or spills registers. The device is a stub with the facts of a real
 // one; its compiler does what the test says and leaves logs as NVRTC writes them. Needs no GPU and no compiler.
 #include "../gen/tuning.h"
+#include "../runtime/asking.h"
 #include "../runtime/build.h"
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/file.h"
 
 #include "quiet_check.h"
 #include <ftw.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +24,7 @@ static struct {
     unsigned refused;                      // designs, a bit each
     int64_t spare_needed[KM_DESIGN_COUNT]; // a pass with fewer registers to spare spills
     int compiled, loaded, has_no_compiler, refuses_tuned, spills_tuned;
+    atomic_int waits, waiting; // the compiler waits until it is stopped; so many do
 } stub;
 
 static void stub_name(char *text, int64_t size, km_device *device) {
@@ -41,10 +45,16 @@ static void first_kernel(char name[64], const char *source) {
 }
 
 static km_status stub_compile(km_device *device, const km_source *source, const char *source_path,
-                              const char *binary_path, const char *log_path, km_error *err) {
+                              const char *binary_path, const char *log_path, struct km_asking *asking,
+                              km_error *err) {
     char log[1024], kernel[64];
     const km_plan *plan = &source->plan;
     (void)device;
+    if (stub.waits) {
+        atomic_fetch_add(&stub.waiting, 1);
+        while (!km_asking_stops(asking)) usleep(1000);
+        return km_asking_status(asking, err);
+    }
     if (stub.has_no_compiler) return km_fail(err, KM_ERROR_DEVICE, "no compiler: install one");
     // Of the parts, which are compiled side by side, the pass is what counts.
     first_kernel(kernel, source->text);
@@ -504,6 +514,37 @@ START_TEST(given_text_and_prebuilt) {
 }
 END_TEST
 
+// Stopping --------------------------------------------------------------------------------------------------
+
+static pthread_t caller;
+static int asked, asked_by_others;
+
+static int once_all_wait(void *user) {
+    asked++;
+    asked_by_others += !pthread_equal(caller, pthread_self());
+    return atomic_load(&stub.waiting) >= *(int *)user;
+}
+
+// Parts are compiled side by side: the caller's thread alone asks, and all of them hear it. No other plan is tried.
+START_TEST(all_parts_are_stopped) {
+    int parts = _i ? 3 : 2;
+    caller = pthread_self();
+    asked = asked_by_others = 0;
+    stub.waits = 1;
+    params.module.stop = once_all_wait;
+    params.module.stop_user = &parts;
+    must_fail(KM_ERROR_INTERRUPTED, "interrupted");
+    ck_assert_int_ge(stub.waiting, parts);
+    ck_assert_int_eq(asked_by_others, 0);
+    ck_assert_int_ge(asked, 1);
+    ck_assert_int_eq(stub.loaded, 0);
+    stub.waits = 0;
+    params.module.stop = NULL;
+    must_build(1);
+    ck_assert_str_eq(build.warning, "");
+}
+END_TEST
+
 // Logs ------------------------------------------------------------------------------------------------------
 
 START_TEST(logs_are_read) {
@@ -556,6 +597,7 @@ int main(void) {
     tcase_add_test(tests, given_text);
     tcase_add_test(tests, given_text_for_others);
     tcase_add_test(tests, given_text_and_prebuilt);
+    tcase_add_loop_test(tests, all_parts_are_stopped, 0, 2);
     tcase_add_test(tests, logs_are_read);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The module cache: whole entries are found, damaged ones are not, old ones leave, strangers' files stay.
+#include "../runtime/asking.h"
 #include "../runtime/cache.h"
 #include "../runtime/file.h"
 
@@ -174,7 +175,7 @@ static atomic_int has_lock;
 
 static void *take_lock(void *user) {
     km_cache_entry entry = entry_of(user);
-    km_cache_lock(&entry);
+    km_cache_lock(&entry, NULL);
     atomic_store(&has_lock, 1);
     km_cache_unlock(&entry);
     return NULL;
@@ -187,7 +188,7 @@ START_TEST(one_builds_at_a_time) {
     snprintf(lock, sizeof lock, "%s/%s.lock", dir, entry.key);
     int file = open(lock, O_CREAT | O_WRONLY, 0600); // of a process that was killed
     close(file);
-    km_cache_lock(&entry);
+    km_cache_lock(&entry, NULL);
     ck_assert_int_ge(entry.lock, 0);
     ck_assert_int_eq(pthread_create(&other, NULL, take_lock, "one"), 0);
     usleep(100000);
@@ -199,12 +200,33 @@ START_TEST(one_builds_at_a_time) {
 }
 END_TEST
 
+static int third_time(void *user) {
+    return ++*(int *)user == 3;
+}
+
+// Who waits for another one's build hears a stop.
+START_TEST(waiting_can_be_stopped) {
+    int calls = 0;
+    km_asking asking = {.stop = third_time, .user = &calls, .caller = pthread_self()};
+    km_cache_entry entry = entry_of("one"), again = entry;
+    km_cache_lock(&entry, NULL);
+    ck_assert_int_ge(entry.lock, 0);
+    km_cache_lock(&again, &asking);
+    ck_assert_int_eq(calls, 3);
+    ck_assert_int_lt(again.lock, 0);
+    ck_assert_int_eq(km_asking_status(&asking, NULL), KM_ERROR_INTERRUPTED);
+    km_cache_unlock(&again);
+    km_cache_unlock(&entry);
+    ck_assert_int_eq(calls, 3);
+}
+END_TEST
+
 // A killed build's files go with the next one; a living build's do not.
 START_TEST(stale_files_are_swept) {
     km_cache_entry keep = publish("keep", 100, 0), dead = entry_of("dead"), alive = entry_of("alive");
     ck_assert_int_eq(km_file_write(dead.compile_path, "x", 1, NULL), KM_OK);
     ck_assert_int_eq(km_file_write(alive.compile_path, "x", 1, NULL), KM_OK);
-    km_cache_lock(&alive);
+    km_cache_lock(&alive, NULL);
     km_cache_tidy(&cache, 1 << 20, &keep);
     ck_assert_int_eq(access(dead.compile_path, F_OK), -1);
     ck_assert_int_eq(access(alive.compile_path, F_OK), 0);
@@ -289,6 +311,7 @@ int main(void) {
     tcase_add_test(tests, a_folder_of_others_is_refused);
     tcase_add_test(tests, links_are_no_entries);
     tcase_add_test(tests, one_builds_at_a_time);
+    tcase_add_test(tests, waiting_can_be_stopped);
     tcase_add_test(tests, stale_files_are_swept);
     tcase_add_test(tests, links_are_followed_and_modes_kept);
     tcase_add_test(tests, the_same_code_is_one_entry);

@@ -622,7 +622,7 @@ START_TEST(foreign_modules) {
     km_source_init(&source);
     must(km_source_emit(&source, &m.plan, NULL, &err));
     must(km_file_write(path, source.text, source.text_size, &err));
-    must(km_backend_cpu.compile(m.device, &source, path, binary, NULL, &err));
+    must(km_backend_cpu.compile(m.device, &source, path, binary, NULL, NULL, &err));
     km_plan other = m.plan;
     other.spec.features = 3;
     km_kernels *kernels = NULL;
@@ -654,7 +654,7 @@ START_TEST(compile_errors) {
     fclose(file);
     km_source source;
     km_source_init(&source);
-    ck_assert_int_eq(km_backend_cpu.compile(m.device, &source, source_path, "/dev/null", log, &err),
+    ck_assert_int_eq(km_backend_cpu.compile(m.device, &source, source_path, "/dev/null", log, NULL, &err),
                      KM_ERROR_COMPILE);
     ck_assert_msg(strstr(err.text, "missing") && strstr(err.text, log), "%s", err.text);
     unlink(source_path);

@@ -3,6 +3,7 @@
 // take the engine's other paths, agreement with the CPU backend, and the same bits every time.
 //
 // Exits 77 (skipped) where there is no CUDA device, after the tests that need none.
+#include "../runtime/asking.h"
 #include "../runtime/build.h"
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/file.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <kmgen/fit.h>
 #include <string.h>
+#include <unistd.h>
 
 static char folder[] = "/tmp/kmgen-test-XXXXXX";
 
@@ -47,16 +49,41 @@ START_TEST(compiler_errors_name_file_and_line) {
     snprintf(binary, sizeof binary, "%s/source.cubin", folder);
     snprintf(log, sizeof log, "%s/source.log", folder);
     RIG_MUST(km_file_write(source, wrong, (int64_t)strlen(wrong), &err), &err);
-    ck_assert_int_eq(km_nvrtc_compile(&nvrtc, 90, source, binary, log, &err), KM_ERROR_COMPILE);
+    ck_assert_int_eq(km_nvrtc_compile(&nvrtc, 90, source, binary, log, NULL, &err), KM_ERROR_COMPILE);
     ck_assert_msg(strstr(err.text, source) && strstr(err.text, "line 2: identifier \"dif\" is undefined") &&
                       strstr(err.text, log),
                   "\"%s\"", err.text);
     err.text[0] = 0;
     RIG_MUST(km_file_write(source, right, (int64_t)strlen(right), &err), &err);
-    RIG_MUST(km_nvrtc_compile(&nvrtc, 90, source, binary, log, &err), &err);
+    RIG_MUST(km_nvrtc_compile(&nvrtc, 90, source, binary, log, NULL, &err), &err);
     RIG_MUST(km_file_read(&text, &size, log, 0, &err), &err);
     ck_assert_ptr_nonnull(strstr(text, "0 bytes spill stores")); // registers and spills are in the log
     free(text);
+    km_nvrtc_close(&nvrtc);
+}
+END_TEST
+
+static int at_once(void *user) {
+    ++*(int *)user;
+    return 1;
+}
+
+START_TEST(nvrtc_can_be_stopped) {
+    km_nvrtc nvrtc;
+    km_error err = {{0}};
+    int calls = 0;
+    km_asking asking = {.stop = at_once, .user = &calls, .caller = pthread_self()};
+    char source[256], binary[256];
+    if (km_nvrtc_open(&nvrtc, NULL, 0, &err) != KM_OK) return;
+    static const char text[] = "extern \"C\" __global__ void km_empty() {}\n";
+    snprintf(source, sizeof source, "%s/stopped.cu", folder);
+    snprintf(binary, sizeof binary, "%s/stopped.cubin", folder);
+    RIG_MUST(km_file_write(source, text, (int64_t)strlen(text), &err), &err);
+    int can_be = nvrtc.nvrtcSetFlowCallback != NULL; // from 12.8 on
+    ck_assert_int_eq(km_nvrtc_compile(&nvrtc, 90, source, binary, NULL, &asking, &err),
+                     can_be ? KM_ERROR_INTERRUPTED : KM_OK);
+    ck_assert_int_eq(calls, can_be);
+    ck_assert_int_eq(access(binary, F_OK), can_be ? -1 : 0);
     km_nvrtc_close(&nvrtc);
 }
 END_TEST
@@ -649,6 +676,7 @@ static SRunner *runner_of(int with_device) {
     if (!with_device) {
         tcase_add_test(tests, missing_devices_are_named);
         tcase_add_test(tests, compiler_errors_name_file_and_line);
+        tcase_add_test(tests, nvrtc_can_be_stopped);
     } else {
         tcase_add_test(tests, facts_are_read);
         tcase_add_test(tests, wide_rows_come_home);

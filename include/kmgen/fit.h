@@ -96,7 +96,8 @@ typedef struct km_fit_params {
     int32_t untuned;        ///< No tuning table is asked, nor those of the library. Default 0.
     km_algorithm algorithm; ///< Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
     const km_log *log;      ///< Default NULL, silent.
-    /// Asked now and then, on a CPU also inside long passes, by the thread that called km_fit; 0: go on.
+    /// Asked now and then by the thread that called km_fit, on a CPU also inside long passes, and while a compiler is
+    /// waited for (km_module_params.stop); 0: go on.
     /// KM_FIT_STOP_WITH_RESULT: once the points are loaded and seeded, the pass that runs is done, then one more pass
     /// finishes the models that are there: the result has `interrupted` set. Before that, and with any other answer,
     /// it stops at once: KM_ERROR_INTERRUPTED. Default NULL.

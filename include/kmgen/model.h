@@ -58,12 +58,13 @@ KM_API const char *const *km_predictor_feature_names(const km_predictor *predict
 /// missing values are filled in with.
 KM_API const km_feature *km_predictor_preparation(const km_predictor *predictor);
 
-/// Labels of all rows (-1 for dropped ones): `out` is the caller's, km_data_rows entries. On the training data they
-/// equal the fit's labels. Features go by name where model and data both have names (km_data_select: in any order,
-/// out of any number), else by position and count. `params` may be NULL; device (AUTO: the CPU), threads,
-/// cache_dir, compiler and log are used. Missing values are filled in as the model says. KM_ERROR_DATA: other
-/// features than the model's (the sentence names what is missing), or values that are no numbers; KM_ERROR_DEVICE,
-/// KM_ERROR_COMPILE, KM_ERROR_MEMORY, KM_ERROR_IO as km_fit.
+/// Labels of all rows (-1 for dropped ones): `out` is the caller's, km_data_rows entries; after a failure some may have
+/// been written. On the training data they equal the fit's labels. Features go by name where model and data both have
+/// names (km_data_select: in any order, out of any number), else by position and count. `params` may be NULL; device
+/// (AUTO: the CPU), threads, cache_dir, compiler, log and progress (phase "predict", done and total in points; any
+/// answer but 0 stops) are used. Missing values are filled in as the model says. KM_ERROR_DATA: other features than the
+/// model's (the sentence names what is missing), or values that are no numbers; KM_ERROR_DEVICE, KM_ERROR_COMPILE,
+/// KM_ERROR_MEMORY, KM_ERROR_IO, KM_ERROR_INTERRUPTED as km_fit.
 KM_API km_status km_predict(int32_t *out, const km_predictor *predictor, const km_data *data,
                             const km_fit_params *params, km_error *err);
 

@@ -21,6 +21,10 @@ typedef struct km_module_params {
     int64_t cache_bytes_max; ///< Least recently used entries leave above this. Default 1 GiB.
     const char *compiler;    ///< C compiler of CPU modules. Default NULL: "cc", then "gcc", "clang".
     const km_log *log;       ///< Default NULL, silent.
+    /// Asked now and then while a compiler is waited for, by the thread that called; non-zero: the compiler is ended
+    /// with all that it left, and the call with KM_ERROR_INTERRUPTED. NVRTC before 12.8 is waited for. Default NULL.
+    int (*stop)(void *user);
+    void *stop_user; ///< Handed to `stop`. Default NULL.
 } km_module_params;
 
 /// Sets every field to its default. The struct owns nothing.
@@ -29,8 +33,8 @@ KM_API void km_module_params_init(km_module_params *params);
 /// Compiles `source`, or takes it from the cache; `params` NULL: the defaults. The source may be cleared
 /// afterwards. A plan of design `prebuilt` needs no compiler and no source text. KM_ERROR_COMPILE: the compiler
 /// refused the text (its whole log is left in `cache_dir`) or is missing; KM_ERROR_DEVICE: the device, its driver
-/// or NVRTC is missing or fails. Two threads or processes that build the same text compile it once: the second one
-/// waits.
+/// or NVRTC is missing or fails; KM_ERROR_INTERRUPTED: `stop` said so. Two threads or processes that build the same
+/// text compile it once: the second one waits.
 KM_API km_status km_module_build(km_module **out, const km_source *source, const km_module_params *params,
                                  km_error *err);
 /// Frees `*module` and sets it to NULL. A NULL module is allowed.

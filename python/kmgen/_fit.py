@@ -213,10 +213,10 @@ class _Bar:
             self._bar.close()
 
 
-class _Watch:
-    """Lets Python handle signals now and then while a fit runs, so that Ctrl-C is seen, and moves the bar."""
+class Watch:
+    """Lets Python handle signals now and then while the library works, so that Ctrl-C is seen, and moves the bar."""
 
-    def __init__(self, params: Any, verbose: int, most_s: float) -> None:
+    def __init__(self, params: Any, verbose: int = 0, most_s: float = 0) -> None:
         import threading
 
         self._raised: BaseException | None = None
@@ -332,7 +332,7 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
 def _run(points: Points, weights: Doubles | None, spec: Any, params: Any, o: dict[str, Any]) -> Result:
     handle = ctypes.c_void_p()
     verbose = int(o["verbose"]) if isinstance(o["verbose"], bool) else whole("verbose", o["verbose"], 0)
-    watch = _Watch(params, verbose, _seconds(o["time_max"]))
+    watch = Watch(params, verbose, _seconds(o["time_max"]))
     try:
         with points.open(weights) as data:
             lib.call("km_fit", ctypes.byref(handle), ctypes.byref(spec), data.handle, ctypes.byref(params))

@@ -80,7 +80,7 @@ class Predictor:
         ndarray of int32 of shape (n,)
             Labels from 0 to ``n_clusters - 1``.
         """
-        from ._fit import new_params, set_device
+        from ._fit import Watch, new_params, set_device
 
         params = new_params(threads)
         set_device(params, None, device)
@@ -88,8 +88,12 @@ class Predictor:
         if device == "cuda" and points.device is None:
             params.device = 0
         labels = np.empty(points.n, np.int32)
-        with points.open() as data:
-            lib.call("km_predict", labels.ctypes.data, self._handle, data.handle, ctypes.byref(params))
+        watch = Watch(params)
+        try:
+            with points.open() as data:
+                lib.call("km_predict", labels.ctypes.data, self._handle, data.handle, ctypes.byref(params))
+        finally:
+            watch.close()
         return labels
 
     def __reduce__(self) -> Any:

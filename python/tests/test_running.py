@@ -79,6 +79,39 @@ def test_ctrl_c_is_heard_in_each_phase(phase, n, options):
         assert interrupted(at, X, **options) < 0.5 * left, (share, whole, timing)
 
 
+def test_predict_hears_signals(monkeypatch):
+    """The library's own call ends by it, not what comes after."""
+    from kmgen import _library
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(_number, _frame):
+        raise StoppedError
+
+    ended, call = [], _library.call
+
+    def spy(name, *arguments):
+        try:
+            call(name, *arguments)
+        except BaseException as error:
+            ended.append((name, type(error)))
+            raise
+
+    model = kmgen.KMeans(2000, init="random", n_init=1, max_iter=1, refine=None, threads=1).fit(noise(4000))
+    many = np.tile(noise(), (20, 1))
+    monkeypatch.setattr(_library, "call", spy)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(StoppedError):
+            model.predict(many)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert ended == [("km_predict", KeyboardInterrupt)]
+
+
 def test_time_max_ends_with_a_result():
     sweep = kmgen.KMeansSweep(**LONG, time_max=0.2)
     with pytest.warns(kmgen.KmgenWarning, match="the fit was interrupted"):

@@ -181,7 +181,7 @@ km_status km_cpu_read(km_device *device, double *ms, int64_t bytes, int64_t thre
 void km_cpu_compiler_name(char *text, int64_t size, km_device *device);
 void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_plan *plan);
 km_status km_cpu_compile(km_device *device, const km_source *source, const char *source_path,
-                         const char *binary_path, const char *log_path, km_error *err);
+                         const char *binary_path, const char *log_path, km_asking *asking, km_error *err);
 km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan,
                               const km_binary *binaries, int64_t count, km_error *err);
 void km_cpu_kernels_unload(km_kernels **kernels);

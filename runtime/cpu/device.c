@@ -11,13 +11,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,8 +157,53 @@ void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_pl
         at += snprintf(text + at, (size_t)(size - at), " %s", compile_flags[i]);
 }
 
+static int child_has_ended(pid_t child) {
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child;
+}
+
+// Ends a child, and what it started, which is of its group: kindly, so that compilers remove their temporary files,
+// then by force. Until it is waited for, the group's number is nobody else's.
+static void group_end(pid_t child, int ended) {
+    enum { STEP_MS = 5, KIND_MS = 500 };
+    kill(-child, SIGTERM);
+    for (int ms = 0; ms < KIND_MS && !child_has_ended(child); ms += STEP_MS)
+        poll(&(struct pollfd){ended, POLLIN, 0}, 1, STEP_MS);
+    kill(-child, SIGKILL);
+}
+
+// Until the child has ended, or was ended because `asking` stops.
+static void child_watch(pid_t child, km_asking *asking) {
+    int ended = -1; // readable once the child has ended
+#ifdef SYS_pidfd_open
+    ended = (int)syscall(SYS_pidfd_open, child, 0); // Linux before 5.3 has none: poll just lets time pass
+#endif
+    int step_ms = ended < 0 ? KM_ASK_EVERY_MS / 4 : KM_ASK_EVERY_MS;
+    while (!child_has_ended(child)) {
+        if (km_asking_stops(asking)) {
+            group_end(child, ended);
+            break;
+        }
+        poll(&(struct pollfd){ended, POLLIN, 0}, 1, step_ms);
+    }
+    if (ended >= 0) close(ended);
+}
+
+// In a group of its own where it may have to be ended: then a terminal's Ctrl-C is for who asks.
+static int child_start(pid_t *child, char *const *argv, const posix_spawn_file_actions_t *actions,
+                       int has_group) {
+    posix_spawnattr_t attributes;
+    int failure = posix_spawnattr_init(&attributes);
+    if (failure) return failure;
+    if (has_group) failure = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    if (!failure) failure = posix_spawn(child, argv[0], actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    return failure;
+}
+
 // Runs argv with all output in log_path; *code is the exit code, or -signal.
-static km_status process_run(int *code, char *const *argv, const char *log_path, km_error *err) {
+static km_status process_run(int *code, char *const *argv, const char *log_path, km_asking *asking,
+                             km_error *err) {
     posix_spawn_file_actions_t actions;
     int failure = posix_spawn_file_actions_init(&actions);
     if (failure) return km_fail(err, KM_ERROR_MEMORY, "cannot start %s: %s", argv[0], strerror(failure));
@@ -166,14 +214,15 @@ static km_status process_run(int *code, char *const *argv, const char *log_path,
                                                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (!failure) failure = posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t child = 0;
-    if (!failure) failure = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
+    if (!failure) failure = child_start(&child, argv, &actions, asking != NULL);
     posix_spawn_file_actions_destroy(&actions);
     if (failure) return km_fail(err, KM_ERROR_COMPILE, "cannot start %s: %s", argv[0], strerror(failure));
+    if (asking) child_watch(child, asking);
     int wait_status;
     while (waitpid(child, &wait_status, 0) < 0)
         if (errno != EINTR) return km_fail(err, KM_ERROR_COMPILE, "lost %s: %s", argv[0], strerror(errno));
     *code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -WTERMSIG(wait_status);
-    return KM_OK;
+    return km_asking_status(asking, err);
 }
 
 // The first line of the compiler's log that names an error.
@@ -200,7 +249,7 @@ static km_status path_argument(char **out, const char *path, km_error *err) {
 }
 
 km_status km_cpu_compile(km_device *device, const km_source *source, const char *source_path,
-                         const char *binary_path, const char *log_path, km_error *err) {
+                         const char *binary_path, const char *log_path, km_asking *asking, km_error *err) {
     const cpu_device *own = (const cpu_device *)device;
     (void)source;
     if (!own->compiler.path[0])
@@ -219,7 +268,7 @@ km_status km_cpu_compile(km_device *device, const km_source *source, const char 
     argv[count++] = text;
     argv[count++] = (char *)"-lm";
     argv[count] = NULL;
-    KM_TRY_GOTO(process_run(&code, argv, log_path, err));
+    KM_TRY_GOTO(process_run(&code, argv, log_path, asking, err));
     if (code == 0) goto done;
     log_first_error(first, sizeof first, log_path);
     status = km_fail(err, KM_ERROR_COMPILE, "%s failed with %s %d%s%s; whole log in %s", own->compiler.path,

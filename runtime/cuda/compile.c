@@ -3,6 +3,7 @@
 // on an older driver, machine code does.
 #include "../../base/error.h"
 #include "../file.h"
+#include "../asking.h"
 #include "driver.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +48,14 @@ static km_status keep_log(char **out, const km_nvrtc *nvrtc, km_nvrtc_program pr
     return log_path ? km_file_replace(log_path, log, (int64_t)strlen(log), err) : KM_OK;
 }
 
+// NVRTC's question whether to stop, from any thread of its own.
+static int stops(void *asking, void *unused) {
+    (void)unused;
+    return km_asking_stops(asking);
+}
+
 km_status km_nvrtc_compile(const km_nvrtc *nvrtc, int arch, const char *source_path, const char *binary_path,
-                           const char *log_path, km_error *err) {
+                           const char *log_path, km_asking *asking, km_error *err) {
     km_status status = KM_OK;
     km_nvrtc_program program = NULL;
     char *text = NULL, *log = NULL, *cubin = NULL;
@@ -67,7 +74,9 @@ km_status km_nvrtc_compile(const km_nvrtc *nvrtc, int arch, const char *source_p
         status = km_fail(err, KM_ERROR_COMPILE, "nvrtcCreateProgram: %s", nvrtc->nvrtcGetErrorString(result));
         goto done;
     }
+    if (asking && nvrtc->nvrtcSetFlowCallback) nvrtc->nvrtcSetFlowCallback(program, stops, asking);
     result = nvrtc->nvrtcCompileProgram(program, options_count, options);
+    KM_TRY_GOTO(km_asking_status(asking, err));
     KM_TRY_GOTO(keep_log(&log, nvrtc, program, log_path, err));
     if (result != 0) {
         char what[512];

@@ -153,7 +153,8 @@ void km_cuda_device_close(km_device **base);
 void km_cuda_compiler_name(char *text, int64_t size, km_device *base);
 void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan);
 km_status km_cuda_compile(km_device *base, const km_source *source, const char *source_path,
-                          const char *binary_path, const char *log_path, km_error *err);
+                          const char *binary_path, const char *log_path, struct km_asking *asking,
+                          km_error *err);
 km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
                                const km_binary *binaries, int64_t count, km_error *err);
 void km_cuda_kernels_unload(km_kernels **base);

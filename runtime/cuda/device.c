@@ -197,11 +197,12 @@ void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_pla
 }
 
 km_status km_cuda_compile(km_device *base, const km_source *source, const char *source_path,
-                          const char *binary_path, const char *log_path, km_error *err) {
+                          const char *binary_path, const char *log_path, struct km_asking *asking,
+                          km_error *err) {
     const km_cuda_device *device = (const km_cuda_device *)base;
     (void)source;
     if (!device->nvrtc.library) return km_fail(err, KM_ERROR_DEVICE, "%s", device->nvrtc_missing);
-    return km_nvrtc_compile(&device->nvrtc, arch_of(device), source_path, binary_path, log_path, err);
+    return km_nvrtc_compile(&device->nvrtc, arch_of(device), source_path, binary_path, log_path, asking, err);
 }
 
 // Loading -----------------------------------------------------------------------------------------------------

@@ -84,6 +84,8 @@ static int open_nvrtc_at(km_nvrtc *nvrtc, const char *path, int major_max) {
         dlclose(library);
         return 0;
     }
+    void *flow = dlsym(library, "nvrtcSetFlowCallback");
+    memcpy(&nvrtc->nvrtcSetFlowCallback, &flow, sizeof flow);
     nvrtc->library = library;
     snprintf(nvrtc->path, sizeof nvrtc->path, "%s", path);
     return 1;

@@ -6,6 +6,8 @@
 #include "../../base/error.h"
 #include <kmgen/plan.h>
 
+struct km_asking; // ../asking.h
+
 typedef int km_cu_result; // CUresult; 0 is success
 typedef int km_cu_device;
 typedef uint64_t km_cu_ptr; // CUdeviceptr
@@ -114,6 +116,9 @@ typedef struct km_driver {
 typedef struct km_nvrtc {
     KM_NVRTC_CALLS(KM_CALL_FIELD)
     const char *(*nvrtcGetErrorString)(km_cu_result result);
+    // NULL before NVRTC 12.8: a compilation goes on to its end.
+    km_cu_result (*nvrtcSetFlowCallback)(km_nvrtc_program program, int (*asked)(void *user, void *),
+                                         void *user);
     void *library;
     int major, minor;
     char path[512]; // what was opened
@@ -132,9 +137,9 @@ km_status km_nvrtc_open(km_nvrtc *nvrtc, const char *path, int major_max, km_err
 void km_nvrtc_close(km_nvrtc *nvrtc);
 
 // Compiles the text of `source_path` for sm_`arch` to a cubin; needs no GPU. Everything that the compiler says goes
-// to log_path (NULL: dropped). KM_ERROR_COMPILE names the first error's line.
+// to log_path (NULL: dropped). KM_ERROR_COMPILE names the first error's line. `asking` (NULL: nobody asks) may stop it.
 km_status km_nvrtc_compile(const km_nvrtc *nvrtc, int arch, const char *source_path, const char *binary_path,
-                           const char *log_path, km_error *err);
+                           const char *log_path, struct km_asking *asking, km_error *err);
 // Options for the compiler, as they enter the cache's key.
 void km_nvrtc_id(char *text, int64_t size, const km_nvrtc *nvrtc, int arch);
 

@@ -30,7 +30,7 @@ static km_status compile(char **binary, const km_cuda_device *device, km_error *
         km_file_replace(source_path, km_embedded_kernels[0].text, km_embedded_kernels[0].size, err);
     if (status == KM_OK)
         status = km_nvrtc_compile(&device->nvrtc, device->base.facts.target.arch, source_path, binary_path,
-                                  NULL, err);
+                                  NULL, NULL, err);
     if (status == KM_OK) status = km_file_read(binary, &size, binary_path, 0, err);
     unlink(source_path);
     unlink(binary_path);

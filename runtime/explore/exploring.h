@@ -50,7 +50,7 @@ km_status km_explore_check(const explore *x);
 km_status km_explore_choose(explore *x);
 
 // run.c
-void km_explore_module_params(km_module_params *params, const explore *x);
+void km_explore_module_params(km_module_params *params, explore *x);
 // What all runs have in common, and how many subsets are in work at a time.
 void km_explore_make_job(explore *x);
 // A GPU's kernels for the sizes that are explored; nothing where the CPU explores.

@@ -131,11 +131,13 @@ void km_explore_make_job(explore *x) {
         x->out->result.subset_bytes = km_cpu_subsets_bytes(&x->job, x->choice.size_max) + tallies;
 }
 
-void km_explore_module_params(km_module_params *params, const explore *x) {
+void km_explore_module_params(km_module_params *params, explore *x) {
     km_module_params_init(params);
     params->cache_dir = x->params->cache_dir;
     params->compiler = x->params->compiler;
     params->log = x->params->log;
+    params->stop = is_stopped;
+    params->stop_user = x;
 }
 
 // A GPU's kernels for the sizes that are explored. One thread starts them, with many subsets at a time.

@@ -174,6 +174,9 @@ static void build_params_of(km_build_params *build, const km_fit_job *f) {
     if (p->cache_bytes_max > 0) build->module.cache_bytes_max = p->cache_bytes_max;
     build->module.compiler = p->compiler;
     build->module.log = p->log;
+    if (!f->asked) return;
+    build->module.stop = f->asking.stop;
+    build->module.stop_user = f->asking.user;
 }
 
 // `recalls`: plans that spill, as the cache knows, are left out; their texts are emitted to ask it. A given
