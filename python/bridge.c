@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the Python package needs beside the C interface: the layout of its structs, as the compiler made it of the
 // headers, and a progress function that seldom asks Python, which may have to wait for the interpreter's lock.
+#include "base/wording.h"
 #include <kmgen/data.h>
 #include <kmgen/fit.h>
 #include <kmgen/kmgen.h>
@@ -88,6 +89,12 @@ int64_t km_python_layout(char *text, int64_t size) {
                          row->offset, row->size);
     }
     return used + 1;
+}
+
+/// From now on sentences name Python's parameters in the place of the program's options.
+KM_API void km_python_wording(void);
+void km_python_wording(void) {
+    km_wording_of_python(1);
 }
 
 /// What a fit asks while it runs. Functions of the interpreter are handed in, so that this file is of no one version of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "advice.h"
+#include "../base/wording.h"
 
 #include <stdio.h>
 
@@ -22,9 +23,10 @@ static void of_no_clusters(const advice *a) {
     km_result_warn(
         a->owner, a->log,
         "the data look like no clusters: one cluster (K = 1) describes them no worse than K = %d, the "
-        "best of the list; before using labels look at the data (--plot), or try other features, "
-        "%s, or more points",
-        a->best->k, a->scale == KM_SCALE_UNIT ? "--metric euclidean" : "--scale standard");
+        "best of the list; before using labels look at the data (%s), or try other features, %s, or more "
+        "points",
+        a->best->k, km_say(KM_SAY_PICTURE),
+        a->scale == KM_SCALE_UNIT ? KM_SAY(METRIC, "euclidean") : KM_SAY(SCALE, "standard"));
 }
 
 static void of_votes(const advice *a) {
@@ -35,11 +37,11 @@ static void of_votes(const advice *a) {
         others += vote >= 0 && vote != a->best->k;
     }
     if (2 * others > voters)
-        km_result_warn(
-            a->owner, a->log,
-            "%lld of %lld criteria prefer another K than %d: compare the scores of all K (--verbose), "
-            "and take another one with -k if it suits the data better",
-            (long long)others, (long long)voters, a->best->k);
+        km_result_warn(a->owner, a->log,
+                       "%lld of %lld criteria prefer another K than %d: compare the scores of all K (%s), "
+                       "and %s if it suits the data better",
+                       (long long)others, (long long)voters, a->best->k, km_say(KM_SAY_SCORES),
+                       km_say(KM_SAY_OTHER_K));
 }
 
 // Which list to try where the best K is at an end of this one.
@@ -51,12 +53,12 @@ static void of_range(const advice *a) {
     int64_t low = at_first ? 2 : k / 2 > 2 ? k / 2 : 2, high = at_first ? k : 2 * k;
     if (high > points - 1) high = points - 1;
     if (high > KM_CLUSTERS_MAX) high = KM_CLUSTERS_MAX;
-    if ((at_first || at_last) && high > low)
-        km_result_warn(
-            a->owner, a->log,
-            "the best K = %lld is the %s of the list, and a wider list may hold a better one: try -k "
-            "%lld..%lld",
-            (long long)k, at_first ? "first" : "last", (long long)low, (long long)high);
+    if ((!at_first && !at_last) || high <= low) return;
+    char list[64];
+    snprintf(list, sizeof list, "%lld..%lld", (long long)low, (long long)high);
+    km_result_warn(a->owner, a->log,
+                   "the best K = %lld is the %s of the list, and a wider list may hold a better one: try %s",
+                   (long long)k, at_first ? "first" : "last", KM_SAY(CLUSTERS, list));
 }
 
 // Restarts whose inertia is next to the best: they ended in much the same clusters, wherever tol stopped them.
@@ -71,12 +73,14 @@ static void of_restarts(const advice *a) {
     if (a->best->restarts < RESTARTS_MIN || !a->best->restart_inertia) return;
     int64_t close = restarts_close(a->best);
     if (RESTARTS_MIN * close >= a->best->restarts) return;
+    char more[32];
+    snprintf(more, sizeof more, "%lld", 5 * (long long)a->best->restarts);
     km_result_warn(
         a->owner, a->log,
         "at K = %d only %lld of %lld restarts came within %g %% of the best inertia, so other seeds may "
-        "end in other clusters: try --n-init %lld",
+        "end in other clusters: try %s",
         a->best->k, (long long)close, (long long)a->best->restarts, 100 * CLOSE_RELATIVE,
-        5 * (long long)a->best->restarts);
+        KM_SAY(N_INIT, more));
 }
 
 // Squared distances between centroids and mean, of the feature that has most of them and of all.
@@ -102,14 +106,15 @@ static void of_features(const advice *a) {
     if (km_data_features(a->data) < 2 || a->best->effective_k < 2 || !(own > FEATURE_SHARE * all)) return;
     const char *name = km_data_feature_name(a->data, f);
     char label[80] = "";
+    int is_scaled = a->scale != KM_SCALE_NONE;
     if (name && name[0]) snprintf(label, sizeof label, " (%.60s)", name);
     km_result_warn(
         a->owner, a->log,
         "one feature decides alone: column %lld%s makes %.1f %% of the squared distances between the "
-        "clusters of K = %d; %s",
-        (long long)f + 1, label, 100 * own / all, a->best->k,
-        a->scale == KM_SCALE_NONE ? "--scale standard weighs all features alike, --columns leaves some out"
-                                  : "see with --columns what the others say without it");
+        "clusters of K = %d; %s%s%s",
+        (long long)f + 1, label, 100 * own / all, a->best->k, is_scaled ? "" : KM_SAY(SCALE, "standard"),
+        is_scaled ? "" : " weighs all features alike, ",
+        km_say(is_scaled ? KM_SAY_WITHOUT_FEATURE : KM_SAY_FEWER_FEATURES));
 }
 
 static void of_single_points(const advice *a) {
@@ -119,8 +124,8 @@ static void of_single_points(const advice *a) {
     km_result_warn(
         a->owner, a->log,
         "%lld of %d clusters of K = %d hold%s one point only: outliers take a cluster each; find them "
-        "with --labels, and leave their rows out or take a smaller K",
-        (long long)single, a->best->k, a->best->k, single == 1 ? "s" : "");
+        "%s, and leave their rows out or take a smaller K",
+        (long long)single, a->best->k, a->best->k, single == 1 ? "s" : "", km_say(KM_SAY_BY_LABELS));
 }
 
 void km_advise(km_result_owner *owner, const km_data *data, km_scale scale, const km_log *log) {

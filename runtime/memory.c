@@ -2,6 +2,7 @@
 #include "memory.h"
 #include "../base/error.h"
 #include "../base/text.h"
+#include "../base/wording.h"
 #include "file.h"
 #include "pages.h"
 
@@ -135,6 +136,7 @@ km_status km_host_check(const char *what, int64_t bytes, km_error *err) {
 // One change that may help: its words for the command line, and the spec and parameters with it.
 typedef struct change {
     const char *words;
+    char own[KM_SAY_SIZE]; // holds `words` that have a value
     km_spec spec;
     km_plan_params params;
 } change;
@@ -170,7 +172,8 @@ static int fewer_restarts(change *c, const km_plan *plan) {
 
 static int lloyd(change *c, const km_plan *plan) {
     if (plan->algorithm == KM_ALGORITHM_LLOYD) return 0;
-    c->words = "--algorithm lloyd";
+    km_say_with(c->own, KM_SAY_ALGORITHM, "lloyd");
+    c->words = c->own;
     unfix(&c->spec, "algorithm");
     c->params.algorithm = KM_ALGORITHM_LLOYD;
     return 1;
@@ -185,14 +188,15 @@ static int no_changes(change *c, const km_plan *plan) {
 
 static int fewer_labels(change *c, const km_plan *plan) {
     if (plan->label_sets <= plan->spec.clusters_count / 2) return 0;
-    c->words = "--labels-of best";
+    km_say_with(c->own, KM_SAY_LABELS_OF, "best");
+    c->words = c->own;
     c->params.label_sets /= plan->spec.clusters_count;
     return c->params.label_sets > 0;
 }
 
 static int float32(change *c, const km_plan *plan) {
     if (plan->spec.type == KM_FLOAT32) return 0;
-    c->words = "--type f32";
+    c->words = km_say(KM_SAY_FLOAT32);
     c->spec.type = KM_FLOAT32;
     return 1;
 }
@@ -236,7 +240,7 @@ static void advise_cpu(km_text *out, const km_spec *spec, const km_plan_params *
     c.spec.fixed_count = 0;
     c.params.facts = host;
     int64_t bytes = bytes_with(&c);
-    if (bytes) advise(out, "-t cpu", bytes);
+    if (bytes) advise(out, km_say(KM_SAY_CPU), bytes);
 }
 
 // Where no change alone is enough: as many of them together as it takes.

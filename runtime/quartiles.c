@@ -2,6 +2,7 @@
 #include "quartiles.h"
 #include "../base/error.h"
 #include "../base/size.h"
+#include "../base/wording.h"
 #include "csr.h"
 #include "memory.h"
 #include "resident.h"
@@ -27,8 +28,8 @@ km_status km_quartile_ranges(double *ranges, const km_data *data, const int64_t 
     if (km_data_csr(data))
         return km_fail(err, KM_ERROR_USAGE,
                        "%s is sparse: most of its values are 0, so its quartiles say nothing of a feature's "
-                       "spread; use --scale standard",
-                       km_data_name(data));
+                       "spread; use %s",
+                       km_data_name(data), KM_SAY(SCALE, "standard"));
     int64_t d = km_data_features(data), taken = km_min(count, km_max(VALUES_MAX / d, POINTS_MIN));
     int64_t bytes = (taken * d + 2 * taken) * (int64_t)sizeof(double);
     KM_TRY(km_host_check("the quartiles of features", bytes, err));

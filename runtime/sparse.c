@@ -2,6 +2,7 @@
 // From a table to CSR points: one read for statistics, one for the copy.
 #include "sparse.h"
 #include "../base/size.h"
+#include "../base/wording.h"
 #include "../gen/memory.h"
 #include "csr.h"
 #include "data_refuse.h"
@@ -249,9 +250,9 @@ static km_status points_alloc(loader *load, km_error *err) {
         if (own > UINT32_MAX)
             return km_fail(err, KM_ERROR_DATA,
                            "%s: the points %" PRId64 "..%" PRId64 " have %" PRId64
-                           " entries, and 2^32 - 1 are the most of %d points; use --layout dense",
+                           " entries, and 2^32 - 1 are the most of %d points; %s",
                            km_data_name(load->data), c * KM_CHUNK_POINTS, c * KM_CHUNK_POINTS + rows - 1, own,
-                           KM_CHUNK_POINTS);
+                           KM_CHUNK_POINTS, km_say(KM_SAY_DENSE));
         points->chunk_first[c + 1] = entries += own;
     }
     points->nonzeros = entries;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From statistics of the data to the space that is clustered; the same on every backend.
 #include "../base/error.h"
+#include "../base/wording.h"
 #include "backend.h"
 #include "csr.h"
 #include "data_refuse.h"
@@ -8,6 +9,7 @@
 #include "resident.h"
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,12 +264,18 @@ static km_status check_squares(const km_load_params *params, const km_data_stats
 static km_status refuse_far(const sample *s, const km_data_stats *stats, const km_data *data, int64_t f,
                             km_type type, km_error *err) {
     double centre, median = s->column[s->count / 2];
-    const char *why =
-        "so far from the rest of its column that nothing tells the others apart; leave such rows "
-        "out, or write nan in place of what was not measured and give --missing drop";
+    char why[320];
     if (type == KM_FLOAT32 && choose_centre(&centre, s, stats, f, KM_FLOAT64))
-        why = "so far from the rest of its column that float32 does not tell the others apart; use float64 "
-              "(--type f64), or leave such rows out";
+        snprintf(
+            why, sizeof why,
+            "so far from the rest of its column that float32 does not tell the others apart; use float64 "
+            "(%s), or leave such rows out",
+            km_say(KM_SAY_FLOAT64));
+    else
+        snprintf(
+            why, sizeof why,
+            "so far from the rest of its column that nothing tells the others apart; leave such rows out%s",
+            km_say(KM_SAY_AS_MISSING));
     return refuse_farthest(data, stats, f, median, why, err);
 }
 
@@ -340,6 +348,19 @@ static int64_t widest_feature(const km_load_params *params, const km_data_stats 
     return widest;
 }
 
+// Refuses the value beside which most others are lost.
+static km_status refuse_large(const km_load_params *params, const km_data_stats *stats, const km_data *data,
+                              km_type type, km_error *err) {
+    int64_t f = widest_feature(params, stats, km_data_features(data));
+    char why[160] = "so large that most other values are lost beside it; leave such rows out";
+    if (type == KM_FLOAT32)
+        snprintf(why, sizeof why,
+                 "so large that float32 loses most other values beside it; use float64 (%s), or leave such "
+                 "rows out",
+                 km_say(KM_SAY_FLOAT64));
+    return refuse_farthest(data, stats, f, 0, why, err);
+}
+
 km_status km_transform_choose(km_load_params *params, km_data_stats *stats, const km_data *data, km_type type,
                               km_error *err) {
     km_status status;
@@ -354,13 +375,7 @@ km_status km_transform_choose(km_load_params *params, km_data_stats *stats, cons
         KM_TRY_GOTO(choose_feature(params, &s, stats, data, f, type, err));
     if (!params->transform_given) scale_by_power(params, stats, d);
     if (!params->transform_given && loses_most(&s, params, type, &lost))
-        KM_TRY_GOTO(refuse_farthest(data, stats, widest_feature(params, stats, d), 0,
-                                    type == KM_FLOAT32
-                                        ? "so large that float32 loses most other values beside it; use "
-                                          "float64 (--type f64), or leave such rows out"
-                                        : "so large that most other values are lost beside it; leave such "
-                                          "rows out",
-                                    err));
+        KM_TRY_GOTO(refuse_large(params, stats, data, type, err));
     stats->typical_square = typical_square(&s, params);
     status = KM_OK;
 done:

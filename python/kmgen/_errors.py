@@ -1,45 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Exceptions and warnings: the library's sentences, with options of the program written as Python has them."""
+"""Exceptions and warnings, with the library's sentences (base/wording.h says what they call things here)."""
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 
 __all__ = ["CompileError", "DeviceError", "KmgenWarning", "NotFittedError"]
-
-
-# What the program's options, and the library's name of points in memory, are here.
-_OPTIONS = [
-    (r"^memory: (?=point \d+: a weight)", "sample_weight: "),
-    (r"^memory(?=[: ] ?)|(?<= made of )memory(?=, which)", "X"),
-    (r"(drop such rows) by --missing drop", r"\1"),
-    (r"(fill them in) by --missing mean or median", r"\1 by the column's mean or median"),
-    (r", or write nan in place of what was not measured and give --missing drop", ""),
-    (r" and name its folder with --compiler", ""),
-    (r"look at the data \(--plot\)", "look at the data (plot_clusters)"),
-    (r"compare the scores of all K \(--verbose\)", "compare the scores of all K (criteria_)"),
-    (r"take another one with -k", "take another one"),
-    (r"--columns leaves some out", "or leave some of its columns out"),
-    (r"see with --columns what the others say without it", "see what the others say without it"),
-    (r"find them with --labels", "find them by labels_"),
-    (r"-k (\d+\.\.\d+)", r'clusters="\1"'),
-    (r"--n-init (\d+)", r"n_init=\1"),
-    (r"--scale (\w+)", r'scale="\1"'),
-    (r"--algorithm (\w+)", r'algorithm="\1"'),
-    (r"--labels-of (\w+)", r'labels="\1"'),
-    (r"--layout dense", "a dense array"),
-    (r"--type f(32|64)", r'dtype="float\1"'),
-    (r"(?<!\S)-t (\w+)", r'device="\1"'),
-]
-
-
-def in_python(sentence: str) -> str:
-    """Write what a sentence of the library says of the program's options as Python has it."""
-    for option, here in _OPTIONS:
-        sentence = re.sub(option, here, sentence)
-    return sentence
 
 
 class KmgenWarning(UserWarning):
@@ -91,4 +58,4 @@ _KINDS: dict[int, type[BaseException]] = {
 
 def from_status(status: int, sentence: str) -> BaseException:
     """Make the exception for a status of the library that is not 0, with its sentence."""
-    return _KINDS.get(status, RuntimeError)(in_python(sentence))
+    return _KINDS.get(status, RuntimeError)(sentence)

@@ -21,6 +21,9 @@ _TYPES: dict[str, Any] = {
 dll = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_kmgen.so"))
 
 
+dll.km_python_wording()  # sentences name parameters of this package
+
+
 def _read_layout() -> dict[str, list[tuple[str, str, int, int]]]:
     dll.km_python_layout.restype = ctypes.c_int64
     dll.km_python_layout.argtypes = [ctypes.c_void_p, ctypes.c_int64]

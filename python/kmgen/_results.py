@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from . import _library as lib
 from ._arrays import Data, Doubles, Points, take
-from ._errors import in_python
 
 Labels = npt.NDArray[np.int32]
 
@@ -277,7 +276,7 @@ class Result:
     @property
     def warnings(self) -> list[str]:
         texts = (ctypes.c_char_p * int(self._raw.warnings_count)).from_address(self._raw.warnings or self._address)
-        return [in_python(text.decode(errors="replace")) for text in texts if text is not None]
+        return [text.decode(errors="replace") for text in texts if text is not None]
 
     @property
     def models(self) -> dict[int, Model]:

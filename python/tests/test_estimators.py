@@ -255,6 +255,13 @@ def test_a_page_of_an_answer_is_safe():
     assert "<script>" not in answer._repr_html_()
 
 
+OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")  # of the program
+
+
+def scipy_csr(points):
+    return pytest.importorskip("scipy.sparse").csr_array(points)
+
+
 def advice_of(points, clusters, **options):
     with pytest.warns(kmgen.KmgenWarning):
         return kmgen.KMeansSweep(clusters, **options).fit(points).warnings_
@@ -274,8 +281,7 @@ def test_advice_is_in_pythons_words():
     ]
     for what in ("look like no clusters", "a wider list", "other seeds may", "decides alone", "one point only"):
         assert any(what in sentence for sentence in said), (what, said)
-    options = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
-    assert not [sentence for sentence in said if options.search(sentence)]
+    assert not [sentence for sentence in said if OPTION.search(sentence)]
     assert any('clusters="2..6"' in sentence for sentence in said)
     assert any("n_init=50" in sentence for sentence in said)
     assert any('scale="standard"' in sentence for sentence in said)
@@ -288,7 +294,27 @@ def test_ways_out_are_in_pythons_words():
         kmgen.KMeans(2).fit(points)
     with pytest.raises(MemoryError, match=r"do not fit.*needs") as caught:
         kmgen.KMeans(2, memory_max=1 << 20).fit(np.zeros((4_000_000, 4)))
-    assert "--" not in str(caught.value) and " -t" not in str(caught.value)
+    assert not OPTION.search(str(caught.value))
+    far = np.where(np.arange(900)[:, None] % 300 == 7, 3e30, blobs(n=900)[0].astype(np.float64))
+    for X, said in (
+        (far, r'^X: row 8, column 1: 3e\+30 is so far .*; use float64 \(dtype="float64"\), or leave such rows out$'),
+        (scipy_csr(points), r"^X: row 6, .*missing \(NaN\); leave such rows out, or fill them in$"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            kmgen.KMeans(2).fit(X)
+    assert kmgen.KMeans(2, dtype="float64").fit(far).labels_.sum() in (3, 897)  # the way out
+    with pytest.raises(ValueError, match=r'^X is sparse: .*; use scale="standard"$'):
+        kmgen.KMeans(2, scale="robust").fit(scipy_csr(blobs()[0]))
+
+
+def test_report_is_in_pythons_words(tmp_path):
+    """All that is written for people in the page, whose script and style have names of their own."""
+    X = np.random.default_rng(3).uniform(size=(900, 2)).astype(np.float32)
+    with pytest.warns(kmgen.KmgenWarning, match="look like no clusters"):
+        kmgen.KMeansSweep("2..4").fit(X).report(str(tmp_path / "page.html"), X)
+    page = re.sub(r"(?s)<(script|style)\b.*?</\1>|<[^>]*>", " ", (tmp_path / "page.html").read_text())
+    assert "look at the data (plot_clusters)" in page and "criteria measures them" in page
+    assert not OPTION.search(page), OPTION.findall(page)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 // itself. So large copies go through pinned buffers: several threads fill one while the device copies another.
 #include "../../base/error.h"
 #include "../../base/size.h"
+#include "../../base/wording.h"
 #include "cuda.h"
 #include "../pages.h"
 #include "../threads.h"
@@ -27,9 +28,9 @@ static km_status refuse(const km_cuda_engine *engine, int64_t bytes, const char 
     return km_fail(
         err, KM_ERROR_MEMORY,
         "no room on the device for %s: %.2f GiB are needed, %.2f of %.2f GiB are free, this fit has "
-        "%.2f: end what holds the rest, or take the CPU (-t cpu)",
+        "%.2f: end what holds the rest, or take the CPU (%s)",
         what, (double)bytes / 0x1p30, (double)left / 0x1p30, (double)all / 0x1p30,
-        (double)engine->bytes_held / 0x1p30);
+        (double)engine->bytes_held / 0x1p30, km_say(KM_SAY_CPU));
 }
 
 // Returns 0 when there is none.

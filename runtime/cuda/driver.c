@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "driver.h"
 #include "../../base/error.h"
+#include "../../base/wording.h"
 #include <dlfcn.h>
 #include <glob.h>
 #include <pthread.h>
@@ -156,9 +157,9 @@ km_status km_nvrtc_open(km_nvrtc *nvrtc, const char *path, int major_max, km_err
     memset(nvrtc, 0, sizeof *nvrtc);
     return km_fail(err, KM_ERROR_DEVICE,
                    "NVRTC (libnvrtc.so.13 or .12%s) was not found%s%s; install the CUDA toolkit, or "
-                   "`pip install nvidia-cuda-nvrtc` and name its folder with --compiler",
-                   major_max == 12 ? ": this driver takes 12 only" : "", path ? " in " : "",
-                   path ? path : "");
+                   "`pip install nvidia-cuda-nvrtc`%s",
+                   major_max == 12 ? ": this driver takes 12 only" : "", path ? " in " : "", path ? path : "",
+                   km_say(KM_SAY_NVRTC_FOLDER));
 }
 
 void km_nvrtc_close(km_nvrtc *nvrtc) {

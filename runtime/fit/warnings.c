@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a fit warns of.
 #include "../../base/log.h"
+#include "../../base/wording.h"
 #include "../../gen/design.h"
 #include "../advice.h"
 #include "job.h"
@@ -76,13 +77,15 @@ static double inertia_unresolved(const km_model *model, int64_t d) {
 // Where most of a model's inertia is in such clusters, a larger K lowers it less than it could.
 static void warn_of_resolution(km_fit_job *f, const km_model *models) {
     if (f->spec.type != KM_FLOAT32 || !labels_are_scores(&f->owner->result)) return;
+    int has_scale = f->scale != KM_SCALE_NONE;
     for (int64_t q = f->spec.clusters_count - 1; q >= 0; q--) {
         if (!(inertia_unresolved(&models[q], f->engine->d) > .5 * models[q].inertia)) continue;
         km_result_warn(
             f->owner, f->params->log,
             "K=%d has clusters of points that lie too close together, for where they are, to be split "
-            "in float32: use float64 (--type f64)%s",
-            models[q].k, f->scale == KM_SCALE_NONE ? ", or scale the features (--scale standard)" : "");
+            "in float32: use float64 (%s)%s%s%s",
+            models[q].k, km_say(KM_SAY_FLOAT64), has_scale ? "" : ", or scale the features (",
+            has_scale ? "" : KM_SAY(SCALE, "standard"), has_scale ? "" : ")");
         return;
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every criterion over K: a small picture each, with its choice ringed, and all scores as a table.
 #include "html.h"
+#include "../../base/wording.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -147,10 +148,12 @@ static void add_table(km_page *page) {
 km_status km_html_criteria(km_page *page, km_error *err) {
     int64_t bytes = page->result->models_count * (int64_t)sizeof(double);
     double *values = malloc((size_t)bytes);
+    char measures[64];
     if (!values) return km_fail_memory(err, "the report's scores", bytes);
     add_pictures(page, values);
     add_missing(page, values, 1, "<p class=\"note\">Not defined for these K: ", ".</p>\n");
-    add_missing(page, values, 0, "<p class=\"note\">Not measured: ", " (--criteria measures them).</p>\n");
+    snprintf(measures, sizeof measures, " (%s measures them).</p>\n", km_say(KM_SAY_CRITERIA));
+    add_missing(page, values, 0, "<p class=\"note\">Not measured: ", measures);
     add_table(page);
     free(values);
     return KM_OK;

@@ -32,7 +32,7 @@ km_status km_original_open(km_original *s, const km_data *data, km_error *err) {
     const char *name = km_data_name(data);
     *s = (km_original){.separator = km_data_separator(data)};
     if (!s->separator) return km_fail(err, KM_ERROR_USAGE, "%s is no text, so it has no cells to copy", name);
-    if (strcmp(name, "standard input") == 0 || strcmp(name, "memory") == 0)
+    if (strcmp(name, "standard input") == 0)
         return km_fail(err, KM_ERROR_USAGE, "%s cannot be read a second time; write it to a file first",
                        name);
     struct stat info;
