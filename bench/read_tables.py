@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Rows a second that a text table is read with, by kmgen and by libraries that are installed, on so many threads.
 
-    bench/read_tables.py KMGEN TABLE.csv COLUMN... [--threads 1,2] [--repeats 3]
+    bench/read_tables.py KMGEN TABLE.csv COLUMN... [--threads 1,2] [--repeats 3] [--json bench/results/read_tables.json]
 
-COLUMN: the columns of numbers that are wanted; all others are passed over. Each reader runs in a process of its own;
-the best of the repeats counts. CPU is seconds of all threads, which other programs on the machine disturb less."""
+COLUMN: the columns of numbers that are wanted; all others are passed over. Each reader runs in a process of its own,
+all readers by turns; the best of the repeats counts. CPU is seconds of all threads, which other programs on the machine
+disturb less. bench/tables.py makes the table of docs/data.md of --json."""
 import argparse
+import importlib.metadata
 import os
 import re
 import resource
 import subprocess
 import sys
 import time
+
+from cpu_peers import cpu_name
+from tables import commit, read_tables, write_json
 
 READERS = {
     "pandas": "import pandas\nread = lambda: pandas.read_csv(path, usecols=columns)[columns].to_numpy()",
@@ -27,11 +32,18 @@ read()
 print(time.perf_counter() - begin, time.process_time() - cpu)"""
 
 
+def version_of(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def by_library(name, threads, path, columns):
     environment = dict(os.environ, POLARS_MAX_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
     run = subprocess.run([sys.executable, "-c", CODE.format(READERS[name]), path, str(threads), *columns],
-                         capture_output=True, text=True, env=environment)
-    return None if run.returncode else tuple(map(float, run.stdout.split()[-2:]))
+                         stdout=subprocess.PIPE, text=True, env=environment, check=True)
+    return tuple(map(float, run.stdout.split()[-2:]))
 
 
 def by_kmgen(kmgen, threads, path, columns):
@@ -50,24 +62,29 @@ def main():
     parser.add_argument("columns", nargs="+")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json")
     arguments = parser.parse_args()
     with open(arguments.table, "rb") as table:
         rows = sum(1 for _ in table) - 1
-    print(f"{rows} rows, {os.path.getsize(arguments.table) / 1e6:.0f} MB, {time.strftime('%Y-%m-%d')}")
-    print("| reader | threads | seconds | rows/s | CPU seconds |\n|---|---|---|---|---|")
+        table.seek(0)
+        columns = table.readline().count(b",") + 1
+    report = {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "cpu": cpu_name(), "cores": os.cpu_count(),
+              "versions": {name: version_of(name) for name in READERS if version_of(name)}, "points": rows,
+              "bytes": os.path.getsize(arguments.table), "columns": columns, "used": len(arguments.columns),
+              "repeats": arguments.repeats, "rows": []}
     for threads in map(int, arguments.threads.split(",")):
-        for name in ["kmgen", *READERS]:
-            times = []
-            for _ in range(arguments.repeats):
-                if name == "kmgen":
-                    times.append(by_kmgen(arguments.kmgen, threads, arguments.table, arguments.columns))
-                else:
-                    times.append(by_library(name, threads, arguments.table, arguments.columns))
-            if None in times:
-                print(f"| {name} | {threads} | not installed | | |")
-                continue
-            wall, cpu = min(t[0] for t in times), min(t[1] for t in times)
-            print(f"| {name} | {threads} | {wall:.3f} | {rows / wall:.3g} | {cpu:.2f} |")
+        names = ["kmgen", *report["versions"]]
+        times = {name: [] for name in names}
+        for _ in range(arguments.repeats):
+            for name in names:
+                times[name].append(by_kmgen(arguments.kmgen, threads, arguments.table, arguments.columns)
+                                   if name == "kmgen" else
+                                   by_library(name, threads, arguments.table, arguments.columns))
+        report["rows"] += [{"name": name, "threads": threads, "seconds": min(wall for wall, _ in times[name]),
+                            "cpu_seconds": min(cpu for _, cpu in times[name])} for name in names]
+    print(read_tables({"read_tables": report}), end="")
+    if arguments.json:
+        write_json(arguments.json, report)
 
 
 if __name__ == "__main__":

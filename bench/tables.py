@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The tables of README.md, docs/performance.md, docs/sparse.md and docs/explore.md, made of the JSON that the benches
-write.
+"""The tables of README.md, docs/performance.md, docs/sparse.md, docs/explore.md and docs/data.md, made of the JSON that
+the benches write.
 
     bench/tables.py            writes them into the docs
     bench/tables.py --check    names those that are not what the JSON says, and fails if there are any
 
 bench/results/gpu.json is the last full run of bench/gpu.py, cpu.json that of bench/cpu_peers.py, cpu2.json that of a
 machine with two cores, where there is one; sparse.json and sparse_crossing.json are those of bench/sparse.py,
-explore.json and explore_cuda.json are those of bench/explore.py. In the docs a table stands between the lines
-`<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where NAME is a function below. Needs nothing but Python 3.9.
+explore.json and explore_cuda.json are those of bench/explore.py, read_tables.json that of bench/read_tables.py. In the
+docs a table stands between the lines `<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where NAME is a
+function below. Needs nothing but Python 3.9.
 """
 import json
 import os
@@ -19,7 +20,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(ROOT, "bench", "results")
-DOCS = ["README.md", "docs/performance.md", "docs/sparse.md", "docs/explore.md"]
+DOCS = ["README.md", "docs/performance.md", "docs/sparse.md", "docs/explore.md", "docs/data.md"]
 MARKER = re.compile(r"(<!-- table (\w+): bench/tables\.py -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CUDA_DESIGNS = ["registers", "tensor", "tiled"]
 CUDA_POINTS = 33_554_432
@@ -329,6 +330,20 @@ def sparse_crossing(reports):
     return table(["features", "K", "measured", "planned", "times"], rows)
 
 
+# Reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_tables(reports):
+    r = reports["read_tables"]
+    rows = [[row["name"], row["threads"], f"{row['seconds']:.3f}", f"{r['points'] / row['seconds'] / 1e6:.1f}",
+             f"{row['cpu_seconds']:.2f}"] for row in r["rows"]]
+    words = (f"{r['date']}, commit {r['commit']}: {r['points']:,} rows, {r['bytes'] / 1e6:.0f} MB, {r['columns']} "
+             f"columns of which {r['used']} are used; {r['cpu']}, {r['cores']} cores,\nbest of {r['repeats']} turns; "
+             f"{versions_text(r)}.")
+    head = ["reader", "threads", "s", "million rows/s", "CPU, s"]
+    return f"{words}\n\n{table(head, rows)}"
+
+
 # README ----------------------------------------------------------------------------------------------------------
 
 
@@ -356,7 +371,8 @@ def fast(reports):
 
 TABLES = [gpu_machine, gpu_passes, gpu_designs, gpu_peers, gpu_off, gpu_jobs, gpu_end, cpu_machine, cpu_lists,
           cpu_singles, cpu2_machine, cpu2_lists, cpu2_singles, sparse_machine, sparse_fits, sparse_crossing_machine,
-          sparse_crossing, explore_machine, explore_times, explore_cuda, explore_ranking, fast]
+          sparse_crossing, explore_machine, explore_times, explore_cuda, explore_ranking,
+          read_tables, fast]
 
 
 def text(name, reports):
