@@ -982,6 +982,45 @@ START_TEST(csv_columns) {
 }
 END_TEST
 
+// Names with commas, quotes, spaces and points stand in quotes, as in the text itself.
+START_TEST(columns_in_quotes) {
+    write_text("x.csv", "\"height, cm\",\"\"\"kg\"\"\",a..b,plain\n1,2,3,4\n5,6,7,8\n");
+    params.columns = "plain, \"height, cm\" ";
+    open_file("x.csv");
+    expect_values(2, 2, (double[]){4, 1, 8, 5});
+    ck_assert_str_eq(km_data_feature_name(data, 1), "height, cm");
+    params.columns = "\"\"\"kg\"\"\"..a..b";
+    open_file("x.csv");
+    expect_values(2, 2, (double[]){2, 3, 6, 7});
+    params.columns = "\"\"\"kg\"\"\" .. \"a..b\",plain";
+    open_file("x.csv");
+    expect_values(2, 3, (double[]){2, 3, 4, 6, 7, 8});
+    params.columns = "..\"height, cm\",a..b";
+    open_file("x.csv");
+    expect_values(2, 2, (double[]){1, 3, 5, 7});
+    params.columns = "\"a..b\"..";
+    open_file("x.csv");
+    expect_values(2, 2, (double[]){3, 4, 7, 8});
+    params.columns = NULL;
+    params.exclude = "\"height, cm\",4";
+    open_file("x.csv");
+    expect_values(2, 2, (double[]){2, 3, 6, 7});
+    params.exclude = NULL;
+    params.columns = "height, cm";
+    refuse_file(
+        "x.csv", KM_ERROR_USAGE,
+        "--columns: x.csv has no column \"height\"; it has \"height, cm\", \"\"\"kg\"\"\", a..b, plain");
+    params.columns = "\"1\""; // a name, no number
+    refuse_file("x.csv", KM_ERROR_USAGE,
+                "--columns: x.csv has no column \"1\"; it has \"height, cm\", \"\"\"kg\"\"\", a..b, plain");
+    params.columns = "plain,\"height, cm";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--columns: a quote is opened and never closed: \"\"height, cm\"");
+    params.columns = "\"plain\"x";
+    refuse_file("x.csv", KM_ERROR_USAGE,
+                "--columns: a comma must follow the quotes of a name, got \"\"plain\"x\"");
+}
+END_TEST
+
 static const struct {
     const char *text, *message;
 } bad_csv[] = {
@@ -990,8 +1029,8 @@ static const struct {
     {"1,2\n\n\n3,4,5\n", "x.csv: row 4 has 3 cells, but row 1 has 2; every row needs the same"},
     {"x,y\n\"1\n\n\",2\n3,4,5\n", "x.csv: row 2, column 1 (x): \"1  \" is no number; correct it, or keep the "
                                   "columns of numbers: --columns y"},
-    {"name,x\n\"a\nb\",2\n3,four\n", "x.csv: row 2, column 1 (name): \"a b\" is no number; correct it, or "
-                                     "name columns of numbers: none is there now"},
+    {"name,x\n\"a\nb\",2\n3,four\n", "x.csv: row 2, column 1 (name): \"a b\" is no number; correct it; "
+                                     "no column holds numbers alone"},
     {"x,y,z\n1,2,3\n4,five,6\n",
      "x.csv: row 3, column 2 (y): \"five\" is no number; correct it, or give --na-values \"five\" where it "
      "means that a value is missing, or leave the column out: --exclude y"},
@@ -1064,12 +1103,32 @@ START_TEST(csv_of_another_kind) {
     write_text("x.csv", "1,1e300\n");
     refuse_file("x.csv", KM_ERROR_DATA,
                 "x.csv: row 1, column 2: \"1e300\" is too large for float32; use float64");
-    char *wide = malloc(1 << 18);
-    memset(wide, ',', 70000);
-    strcpy(wide + 70000, "\n");
+}
+END_TEST
+
+START_TEST(csv_of_many_columns) {
+    enum { CELLS = 1 << 20 };
+    char *wide = malloc(2 * CELLS + 4);
+    memset(wide, ',', CELLS);
+    strcpy(wide + CELLS, "\n");
+    write_text("x.csv", wide);
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv: row 1 has more than the 1048576 cells that are read; are rows and columns exchanged?");
+    for (int f = 0; f < 70000; f++) memcpy(wide + 2 * f, "7,", 2);
+    strcpy(wide + 2 * 70000 - 1, "\n");
     write_text("x.csv", wide);
     free(wide);
-    refuse_file("x.csv", KM_ERROR_DATA, "x.csv: row 1 has more than the 65536 columns that are taken");
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv has 70000 columns to cluster, and at most 65536 are taken; choose some, as in --columns "
+        "1..65536, or write what is mostly zeros as a sparse table");
+    params.columns = "1..65536";
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_features(data), KM_FEATURES_DENSE_MAX);
+    params.columns = "69999,70000";
+    open_file("x.csv");
+    expect_values(1, 2, (double[]){7, 7});
 }
 END_TEST
 
@@ -1342,10 +1401,28 @@ START_TEST(numbers_are_chosen) {
     ck_assert_int_eq(km_data_features(data), 1);
     ck_assert_int_eq(km_data_points(data), 40);
     params.exclude = "age,spend";
-    refuse_file(
-        "x.csv", KM_ERROR_DATA,
-        "x.csv has no column of numbers that is no id; name those that are wanted: --columns (kmgen data "
-        "x.csv shows what the columns hold)");
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv has no column of numbers that is no id besides those that options take away; take "
+                "yes/no as 1 and 0, "
+                "dates as days: --columns joined,active; or use an id as a number: --columns customer_id "
+                "(kmgen data x.csv "
+                "shows what the columns hold)");
+    params.exclude = "age,spend,joined,active";
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv has no column of numbers that is no id besides those that options take away; make a "
+                "feature of each "
+                "category: --one-hot city; or use an id as a number: --columns customer_id (kmgen data x.csv "
+                "shows what the "
+                "columns hold)");
+    params.one_hot = "city";
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_features(data), 2);
+    params.one_hot = NULL;
+    params.exclude = "age,spend,joined,active,city,customer_id";
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv has no column of numbers besides those that options take away; add one (kmgen data "
+                "x.csv shows "
+                "what the columns hold)");
     params.exclude = NULL;
     params.columns = "customer_id"; // what is named is taken
     open_file("x.csv");
@@ -1357,6 +1434,17 @@ START_TEST(numbers_are_chosen) {
     ck_assert(row[0] == 1 && row[1] == 19755); // 2024-02-02
     ck_assert_int_eq(km_data_preparation(data)[0].kind, KM_COLUMN_YES_NO);
     ck_assert_str_eq(km_data_preparation(data)[1].column, "joined");
+    params.columns = "spend,city";
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv: row 2, column 3 (city): \"Oslo\" is no number; correct it, or make a feature of each of its "
+        "categories by --one-hot city, or keep the columns of numbers: --columns spend");
+    params.one_hot = "city";
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_features(data), 3);
+    params.columns = params.one_hot = NULL;
+    params.weights_column = "age,spend";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--weights-column is one column, and age,spend are several");
 }
 END_TEST
 
@@ -1388,6 +1476,57 @@ START_TEST(ids_by_their_values) {
     params.numbers_only = 0;
     open_file("x.csv");
     ck_assert_int_eq(km_data_features(data), 2);
+}
+END_TEST
+
+// 300 rows of which every 30th holds `mark`, the others 10 to 15.
+static void write_marked(const char *mark) {
+    FILE *stream = fopen("x.csv", "w");
+    fputs("a,b\n", stream);
+    for (int i = 0; i < 300; i++) {
+        if (i % 30)
+            fprintf(stream, "%d.%d,1.5\n", 10 + i % 5, i % 7);
+        else
+            fprintf(stream, "%s,%d\n", mark, i % 4);
+    }
+    fclose(stream);
+}
+
+// A number that is far from all others, and frequent, may stand for a missing value; 0 and what is near do not.
+START_TEST(sentinels) {
+    static const char *const far[] = {"-999", "9999", "-99.9", "1e30", "-32768"};
+    static const char *const none[] = {"0", "15", "9", "20", "-1", "1e1"};
+    params.numbers_only = 1;
+    params.log = &remembering;
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        char line[256], value[32];
+        snprintf(value, sizeof value, "%g", atof(far[i]));
+        write_marked(far[i]);
+        said[0] = 0;
+        open_file("x.csv");
+        snprintf(line, sizeof line,
+                 "x.csv: column 1 (a) is %s in 10 rows and 10 to 14.6 in all others; where %s means that a "
+                 "value is "
+                 "missing, give --na-values %s\n",
+                 value, value, value);
+        ck_assert_str_eq(said, line);
+        params.missing = KM_MISSING_DROP; // what it says is tried
+        params.na_values = value;
+        open_file("x.csv");
+        ck_assert_int_eq(km_data_points(data), 290);
+        params.na_values = NULL;
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        write_marked(none[i]);
+        said[0] = 0;
+        open_file("x.csv");
+        ck_assert_str_eq(said, "");
+    }
+    write_marked("-999");
+    params.na_values = "unknown,-99";
+    said[0] = 0;
+    open_file("x.csv");
+    ck_assert_ptr_nonnull(strstr(said, "give --na-values unknown,-99,-999\n"));
 }
 END_TEST
 
@@ -1691,8 +1830,10 @@ int main(void) {
     tcase_add_test(tests, half_values);
     tcase_add_test(tests, km_built_with(KM_PART_ZLIB) ? packed_text : packed_text_without_zlib);
     tcase_add_test(tests, csv_columns);
+    tcase_add_test(tests, columns_in_quotes);
     tcase_add_loop_test(tests, csv_refused, 0, (int)(sizeof bad_csv / sizeof *bad_csv));
     tcase_add_test(tests, csv_of_another_kind);
+    tcase_add_test(tests, csv_of_many_columns);
     tcase_add_test(tests, advice_that_is_long_names_numbers);
     tcase_add_test(tests, advice_works);
     tcase_add_test(tests, long_text);
@@ -1704,6 +1845,7 @@ int main(void) {
     tcase_add_test(tests, numbers_are_chosen);
     tcase_add_test(tests, ids_by_their_values);
     tcase_add_test(tests, missing_values);
+    tcase_add_test(tests, sentinels);
     tcase_add_test(tests, columns_by_ranges);
     tcase_add_test(tests, categories);
     tcase_add_test(tests, spelled_numbers);

@@ -253,9 +253,12 @@ static const struct {
     {"1 1:1e999\n", "x.svm: row 1, index 1: \"1:1e999\" is too large for float64"},
     {"1 1:2\n1 4:1 2:3 4:5\n", "x.svm: row 2 has index 4 twice; keep one of them, or write their sum"},
     {"1 4:1 4:1\n", "x.svm: row 1 has index 4 twice; keep one of them, or write their sum"},
-    {"1 2147483648:1\n", "x.svm: row 1: index 2147483648 is beyond the 2147483647 columns that are taken"},
-    {"1 99999999999999999999999999:1\n",
-     "x.svm: row 1: index 92233720368547758 is beyond the 2147483647 columns that are taken"},
+    {"1 2147483648:1\n", "x.svm: row 1: index 2147483648 is beyond 2147483647, the largest that is taken; "
+                         "correct it, or number the columns "
+                         "anew"},
+    {"1 99999999999999999999999999:1\n", "x.svm: row 1: index 99999999999999999999999999 is beyond "
+                                         "2147483647, the largest that is taken; correct it, or "
+                                         "number the columns anew"},
     {"# only\n\n", "x.svm has no rows"},
     {"1\n2\n", "x.svm has no values, so its columns are unknown; name their number: --features"},
     {"", "x.svm is empty"},

@@ -155,7 +155,7 @@ km_record_state km_cells_next(km_cells *c) {
         while (c->at < c->end && is_space(*c->at, c->delimiter)) c->at++;
         km_record_state taken = c->at < c->end && *c->at == '"' ? take_quoted(c) : take_plain(c);
         if (taken != KM_RECORD_READ) return taken;
-        if (c->count > KM_FEATURES_DENSE_MAX) return KM_RECORD_TOO_WIDE;
+        if (c->count > KM_CELLS_MAX) return KM_RECORD_TOO_WIDE;
         if (c->at >= c->end) return KM_RECORD_READ;
         if (*c->at != c->delimiter) break;
         c->at++;

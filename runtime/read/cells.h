@@ -11,12 +11,15 @@ typedef struct km_cell {
     int64_t size;
 } km_cell;
 
+// Most cells of a row, features or not.
+enum { KM_CELLS_MAX = 1 << 20 };
+
 typedef enum km_record_state {
     KM_RECORD_READ,
     KM_RECORD_END,       // the block has no more; `blank` lines were before its end
     KM_RECORD_MISQUOTED, // a quote is out of place, in cell `count`
     KM_RECORD_UNCLOSED,  // a quote is opened there and never closed
-    KM_RECORD_TOO_WIDE,  // more cells than KM_FEATURES_DENSE_MAX
+    KM_RECORD_TOO_WIDE,  // more cells than KM_CELLS_MAX
     KM_RECORD_NO_MEMORY,
 } km_record_state;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which columns to keep: "sepal_length,4,6..9".
+// Which columns to keep: "sepal_length,4,6..9", names that hold commas in quotes: "\"height, cm\"".
 #include "../../base/error.h"
 #include "../../base/text.h"
 #include "../../gen/spec_fields.h"
@@ -38,6 +38,20 @@ static km_status add(picker *p, int64_t column, const char *item, km_error *err)
     return KM_OK;
 }
 
+// A name as a list of columns takes it: in quotes where it would be read as something else.
+static void put_name(km_text *text, const char *name) {
+    size_t size = strlen(name);
+    int is_plain = size && !strchr(name, ',') && *name != '"' && *name != ' ' && name[size - 1] != ' ';
+    if (is_plain) {
+        km_text_printf(text, "%.80s", name);
+        return;
+    }
+    km_text_puts(text, "\"");
+    for (size_t i = 0; i < size && i < 80; i++)
+        km_text_printf(text, "%s%c", name[i] == '"' ? "\"" : "", name[i]);
+    km_text_puts(text, size > 80 ? "..." : "\"");
+}
+
 // "it has a, b and c", cut to fit a sentence.
 static void list_names(km_text *text, const picker *p) {
     enum { LONGEST = 400 };
@@ -46,7 +60,8 @@ static void list_names(km_text *text, const picker *p) {
             km_text_puts(text, ", ...");
             return;
         }
-        km_text_printf(text, "%s%.80s", i ? ", " : "", p->names[i]);
+        if (i) km_text_puts(text, ", ");
+        put_name(text, p->names[i]);
     }
 }
 
@@ -101,31 +116,70 @@ static km_status find_name(int64_t *found, const picker *p, const char *item, km
     return KM_OK;
 }
 
-static char *trim(char *item);
+static char *trim(char *item) {
+    while (*item == ' ') item++;
+    size_t size = strlen(item);
+    while (size && item[size - 1] == ' ') item[--size] = 0;
+    return item;
+}
 
-// One end of a range as a number from 1: a name, a number, or nothing, which is `open_end`. 0: it is none of these.
+// Behind the quote that closes the one at `quote`; NULL: none does.
+static char *behind_quotes(char *quote) {
+    for (char *at = quote + 1; *at; at++) {
+        if (*at != '"') continue;
+        if (at[1] != '"') return at + 1;
+        at++;
+    }
+    return NULL;
+}
+
+// The comma or zero that ends the item: quotes count where they begin it, or its second half.
+static char *end_of_item(char *item) {
+    for (char *at = item;;) {
+        at += strspn(at, " ");
+        if (*at == '"') at = behind_quotes(at);
+        if (!at) return item + strlen(item); // add_item says so
+        char *comma = at + strcspn(at, ","), *dots = strstr(at, "..");
+        if (!dots || dots > comma || dots[2 + strspn(dots + 2, " ")] != '"') return comma;
+        at = dots + 2;
+    }
+}
+
+// Takes the quotes off "NAME" in place.
+static void unquote(char *quoted, const char *end) {
+    char *to = quoted;
+    for (const char *at = quoted + 1; at < end - 1; at++) {
+        *to++ = *at;
+        at += *at == '"';
+    }
+    *to = 0;
+}
+
+enum { NO_COLUMN = -1 };
+
+// One end of a range as a number from 1: a name, a number, or nothing, which is `open_end`.
 static km_status range_end(int64_t *number, const picker *p, char *item, int64_t open_end, km_error *err) {
     item = trim(item);
     *number = open_end;
     if (!*item) return KM_OK;
+    char *end = *item == '"' ? behind_quotes(item) : NULL;
+    int is_quoted = end && !*end;
+    if (is_quoted) unquote(item, end);
     KM_TRY(find_name(number, p, item, err));
     ++*number;
-    if (*number == 0 && !km_integer_parse(number, item)) *number = 0;
+    if (*number == 0 && (is_quoted || !km_integer_parse(number, item))) *number = NO_COLUMN;
     return KM_OK;
 }
 
-static km_status add_range(picker *p, char *item, char *dots, km_error *err) {
-    int64_t first, last, is_whole = dots[2] == 0 && dots == item;
-    *dots = 0;
-    char *left = strdup(item), *right = strdup(dots + 2);
-    *dots = '.';
+// `dots` stand in `item`.
+static km_status add_range(picker *p, const char *item, const char *dots, km_error *err) {
+    int64_t first, last, is_whole = dots == item && !dots[2];
+    char *left = strndup(item, (size_t)(dots - item)), *right = strdup(dots + 2);
     km_status status;
     if (!left || !right) KM_TRY_GOTO(km_fail_memory(err, "the choice of columns", 64));
     KM_TRY_GOTO(range_end(&first, p, left, 1, err));
     KM_TRY_GOTO(range_end(&last, p, right, p->names_count, err));
-    int64_t number;
-    int is_named = !km_integer_parse(&number, left) && !km_integer_parse(&number, right);
-    status = is_whole || ((first == 0 || last == 0) && is_named) ? unknown(p, item, err)
+    status = is_whole || first == NO_COLUMN || last == NO_COLUMN ? unknown(p, item, err)
                                                                  : add_numbers(p, first, last, item, err);
 done:
     free(left);
@@ -133,21 +187,33 @@ done:
     return status;
 }
 
+// "NAME", or a range that begins with it.
+static km_status add_quoted(picker *p, char *item, km_error *err) {
+    char got[KM_QUOTED_SIZE];
+    char *end = behind_quotes(item);
+    if (!end)
+        return km_fail(err, KM_ERROR_USAGE, "%s: a quote is opened and never closed: %s", p->option,
+                       km_quoted(got, item));
+    const char *rest = end + strspn(end, " ");
+    if (strncmp(rest, "..", 2) == 0) return add_range(p, item, rest, err);
+    if (*rest)
+        return km_fail(err, KM_ERROR_USAGE, "%s: a comma must follow the quotes of a name, got %s", p->option,
+                       km_quoted(got, item));
+    unquote(item, end);
+    int64_t found;
+    KM_TRY(find_name(&found, p, item, err));
+    return found >= 0 ? add(p, found, item, err) : unknown(p, item, err);
+}
+
 static km_status add_item(picker *p, char *item, km_error *err) {
     int64_t found, number;
+    if (*item == '"') return add_quoted(p, item, err);
     KM_TRY(find_name(&found, p, item, err));
     if (p->behind && strcmp(item, p->behind) == 0) found = p->names_count;
     if (found >= 0) return add(p, found, item, err);
     if (km_integer_parse(&number, item)) return add_numbers(p, number, number, item, err);
-    char *dots = strstr(item, "..");
+    const char *dots = strstr(item, "..");
     return dots ? add_range(p, item, dots, err) : unknown(p, item, err);
-}
-
-static char *trim(char *item) {
-    while (*item == ' ') item++;
-    size_t size = strlen(item);
-    while (size && item[size - 1] == ' ') item[--size] = 0;
-    return item;
 }
 
 km_status km_columns_parse(int64_t **picks, int64_t *count, const char *option, const char *columns,
@@ -161,8 +227,9 @@ km_status km_columns_parse(int64_t **picks, int64_t *count, const char *option, 
     p.taken = calloc((size_t)columns_count / 8 + 1, 1);
     if (!text || !p.taken) KM_TRY_GOTO(km_fail_memory(err, "the choice of columns", columns_count / 8));
     for (char *item = text, *next; item; item = next) {
-        next = strchr(item, ',');
-        if (next) *next++ = 0;
+        char *end = end_of_item(item);
+        next = *end ? end + 1 : NULL;
+        *end = 0;
         item = trim(item);
         if (!*item)
             KM_TRY_GOTO(km_fail(err, KM_ERROR_USAGE,

@@ -19,11 +19,6 @@ typedef struct feature {
     int64_t category; // number in the slot's dictionary, -1: none
 } feature;
 
-static double value_at(const km_parse *p, const unsigned char *values, int64_t at) {
-    return p->params->type == KM_FLOAT32 ? (double)((const float *)(const void *)values)[at]
-                                         : ((const double *)(const void *)values)[at];
-}
-
 static void put(const km_parse *p, unsigned char *values, int64_t at, double value) {
     if (p->params->type == KM_FLOAT32)
         ((float *)(void *)values)[at] = (float)value;
@@ -58,7 +53,7 @@ static int nearly_all_differ(const km_parse *p, int64_t s) {
     double low = INFINITY, high = -INFINITY;
     if (n < 100) return 0;
     for (int64_t i = 0; i < n; i++) {
-        double value = value_at(p, p->values, i * p->slots_count + s);
+        double value = km_parse_value(p, p->values, i * p->slots_count + s);
         if (value != floor(value)) return 0; // NaN, too
         low = fmin(low, value);
         high = fmax(high, value);
@@ -66,7 +61,7 @@ static int nearly_all_differ(const km_parse *p, int64_t s) {
     if (high - low < 0.99 * (double)n) return 0;
     double *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return 0; // a warning less
-    for (int64_t i = 0; i < n; i++) sorted[i] = value_at(p, p->values, i * p->slots_count + s);
+    for (int64_t i = 0; i < n; i++) sorted[i] = km_parse_value(p, p->values, i * p->slots_count + s);
     qsort(sorted, (size_t)n, sizeof *sorted, by_value);
     for (int64_t i = 1; i < n; i++) different += sorted[i] != sorted[i - 1];
     free(sorted);
@@ -224,7 +219,8 @@ static km_status take_weights(km_parse *p) {
         int64_t n = p->table->rows;
         p->table->weights = malloc((size_t)n * sizeof *p->table->weights + 1);
         if (!p->table->weights) return km_fail_memory(p->err, "weights", n * 8);
-        for (int64_t i = 0; i < n; i++) p->table->weights[i] = value_at(p, p->values, i * p->slots_count + s);
+        for (int64_t i = 0; i < n; i++)
+            p->table->weights[i] = km_parse_value(p, p->values, i * p->slots_count + s);
     }
     return KM_OK;
 }
@@ -244,7 +240,7 @@ static km_status lay_out(km_parse *p, const feature *features, int64_t count) {
     if (status == KM_OK && (!row || !to))
         status = km_fail_memory(p->err, "the features of a text file", bytes);
     for (int64_t i = 0; i < n && status == KM_OK; i++) {
-        for (int64_t s = 0; s < width; s++) row[s] = value_at(p, p->values, i * width + s);
+        for (int64_t s = 0; s < width; s++) row[s] = km_parse_value(p, p->values, i * width + s);
         for (int64_t f = 0; f < count; f++) {
             double value = row[features[f].slot];
             if (features[f].category >= 0 && !isnan(value)) value = value == (double)features[f].category;
@@ -273,6 +269,7 @@ static km_status finish(km_parse *p) {
     }
     if (p->params->numbers_only && !p->params->columns && !p->params->names) say_choice(p);
     warn_of_unknown(p);
+    if (!p->params->names) km_warn_of_sentinels(p); // a model's fit has warned
     KM_TRY_GOTO(list_features(&features, &count, p));
     KM_TRY_GOTO(take_weights(p));
     KM_TRY_GOTO(lay_out(p, features, count));

@@ -49,15 +49,16 @@ typedef struct km_table {
     char **names;                      // `columns` names from a header, or NULL
     int64_t *numbers;                  // 1-based number of each column in the file; NULL: 1, 2, ...
     int64_t first_line;                // of the first row in the file, from 1
-    int64_t *lines;                    // line of each row; NULL: first_line, first_line + 1, ...
-    int64_t lines_capacity;            // rows that `lines` has room for
-    char separator, decimal;           // of the cells of a text, and of its numbers; 0: it was none
-    void *memory;                      // holds the elements, freed or unmapped with the table
-    int64_t mapped_bytes;              // 0: `memory` came from malloc
-    double *weights;                   // of each row, from a column; NULL: none
-    int64_t *missing;                  // missing values of each column; NULL: they were not counted
-    km_feature *prepared;              // how each column is made; NULL: it is a column of the file as it is
-    double parse_ms;                   // from text to values, with reading it
+    int is_from_0;           // messages give a column's index as well, which counts from 0 in the file
+    int64_t *lines;          // line of each row; NULL: first_line, first_line + 1, ...
+    int64_t lines_capacity;  // rows that `lines` has room for
+    char separator, decimal; // of the cells of a text, and of its numbers; 0: it was none
+    void *memory;            // holds the elements, freed or unmapped with the table
+    int64_t mapped_bytes;    // 0: `memory` came from malloc
+    double *weights;         // of each row, from a column; NULL: none
+    int64_t *missing;        // missing values of each column; NULL: they were not counted
+    km_feature *prepared;    // how each column is made; NULL: it is a column of the file as it is
+    double parse_ms;         // from text to values, with reading it
 } km_table;
 
 void km_table_clear(km_table *table);

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // The label's place in a row until columns are picked; it comes before every index.
@@ -68,6 +69,18 @@ static km_status bad_label(svmlight *s) {
 
 // Entries -----------------------------------------------------------------------------------------------------
 
+// No file has more columns.
+static km_status refuse_index(svmlight *s) {
+    char word[KM_QUOTED_SIZE];
+    int size = (int)km_min((int64_t)strspn((const char *)s->words.at, "0123456789"), 40);
+    snprintf(word, sizeof word, "%.*s", size, (const char *)s->words.at);
+    return km_fail(s->err, KM_ERROR_DATA,
+                   "%s: row %" PRId64
+                   ": index %s is beyond %d, the largest that is taken; correct it, or number the "
+                   "columns anew",
+                   s->words.file, s->words.line, word, KM_FEATURES_MAX);
+}
+
 // Where `index` has no column. What a file from 0 may not have is known at its end where no --base says it.
 static km_status check_index(svmlight *s, int64_t index) {
     int64_t columns = s->features ? s->features : KM_FEATURES_MAX, line = s->words.line;
@@ -79,10 +92,7 @@ static km_status check_index(svmlight *s, int64_t index) {
     if (index == 0 && !s->zero_line) s->zero_line = line;
     if (index == columns && s->base == -1 && !s->last_line) s->last_line = line;
     if (index - (s->base == 0 ? 0 : 1) < columns && (!s->zero_line || !s->last_line)) return KM_OK;
-    if (!s->features)
-        return km_fail(s->err, KM_ERROR_DATA,
-                       "%s: row %" PRId64 ": index %" PRId64 " is beyond the %d columns that are taken",
-                       s->words.file, line, index, KM_FEATURES_MAX);
+    if (!s->features) return refuse_index(s);
     if (s->zero_line && s->last_line)
         return km_fail(s->err, KM_ERROR_DATA,
                        "%s: row %" PRId64 " has index 0 and row %" PRId64 " has index %" PRId64
@@ -238,6 +248,7 @@ static km_status finish(svmlight *s) {
                         (int)s->base, s->base ? "none is 0" : "one is 0");
     }
     if (s->base == 1) shift(s);
+    s->table->is_from_0 = s->base == 0;
     int64_t columns = s->features ? s->features : s->largest + 1 - s->base;
     if (columns < 1 && s->wants_label) columns = 1;
     if (columns < 1)

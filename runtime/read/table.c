@@ -79,6 +79,9 @@ const char *km_place_write(char text[KM_PLACE_SIZE], int64_t line, int64_t colum
 const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int64_t row, int64_t column) {
     int64_t number = column < 0 ? 0 : table->numbers ? table->numbers[column] : column + 1;
     const char *name = column >= 0 && table->names ? table->names[column] : NULL;
+    char index[40];
+    snprintf(index, sizeof index, "index %" PRId64, number - 1);
+    if (table->is_from_0 && number > 0) name = index;
     return km_place_write(text, km_table_line(table, row), number, name);
 }
 

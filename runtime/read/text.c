@@ -47,8 +47,10 @@ km_status km_parse_refuse(const km_parse *p, km_record_state record, const km_ce
     case KM_RECORD_UNCLOSED:
         return km_fail(err, KM_ERROR_DATA, "%s: %s: a quote is opened and never closed", p->file, place);
     case KM_RECORD_TOO_WIDE:
-        return km_fail(err, KM_ERROR_DATA, "%s: row %" PRId64 " has more than the %d columns that are taken",
-                       p->file, cells->first_line, KM_FEATURES_DENSE_MAX);
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s: row %" PRId64 " has more than the %d cells that are read; are rows and columns "
+                       "exchanged?",
+                       p->file, cells->first_line, KM_CELLS_MAX);
     default:
         return km_fail_memory(err, "a row of text", (int64_t)sizeof(km_cell) * cells->capacity);
     }
@@ -130,10 +132,56 @@ static void advise(char advice[KM_ADVICE_SIZE], const km_parse *p, int64_t bad) 
     free(kept);
 }
 
+// Those of some columns (NULL: of all) that are of one of two kinds in the first megabyte, as a list that a user can
+// copy; "" where there are none.
+static void list_kinds(char list[KM_ADVICE_SIZE], const km_parse *p, const int64_t *of, int64_t of_count,
+                       km_column_kind kind, km_column_kind other) {
+    int64_t *kept = malloc((size_t)of_count * sizeof *kept + 1), count = 0;
+    *list = 0;
+    if (!kept) return;
+    for (int64_t i = 0; i < of_count; i++) {
+        int64_t column = of ? of[i] : i;
+        km_column_kind own = km_kind_of(&p->scan.columns[column], km_parse_name(p, column));
+        if (own == kind || own == other) kept[count++] = column;
+    }
+    km_columns_advise(list, p->has_header ? p->first_row : NULL, kept, count);
+    free(kept);
+}
+
+// What else of some columns may become features where none of numbers is left.
+static void other_ways(char *out, size_t size, const km_parse *p, const int64_t *of, int64_t of_count) {
+    char list[KM_ADVICE_SIZE];
+    if (!p->has_header) {
+        snprintf(out, size,
+                 "name its columns by a header, without which yes/no, dates and categories do not count");
+        return;
+    }
+    list_kinds(list, p, of, of_count, KM_COLUMN_YES_NO, KM_COLUMN_DATE);
+    if (*list) {
+        snprintf(out, size, "take yes/no as 1 and 0, dates as days: --columns %s", list);
+        return;
+    }
+    list_kinds(list, p, of, of_count, KM_COLUMN_CATEGORY, KM_COLUMN_CATEGORY);
+    if (*list)
+        snprintf(out, size, "make a feature of each category: --one-hot %s", list);
+    else
+        snprintf(out, size, "add one");
+}
+
 static int has_spaces_between(const km_parse *p, const char *cell) {
     const char *space = strpbrk(cell, " ");
     return p->columns_count == 1 && space && cell[strcspn(cell, "0123456789")] &&
            space[strcspn(space, "0123456789")];
+}
+
+// ", make ... by --one-hot NAME" of a column of categories, else "".
+static void one_hot_way(char *out, size_t size, const km_parse *p, int64_t column) {
+    char list[KM_ADVICE_SIZE];
+    const km_seen *seen = &p->scan.columns[column];
+    *out = 0;
+    if (!p->has_header || 2 * seen->different.count > seen->cells - seen->missing) return;
+    list_kinds(list, p, &column, 1, KM_COLUMN_CATEGORY, KM_COLUMN_CATEGORY);
+    if (*list) snprintf(out, size, ", or make a feature of each of its categories by --one-hot %s", list);
 }
 
 // Refuses a cell of column `column` that is not what the column should hold, in the words of a message.
@@ -153,10 +201,10 @@ static km_status refuse_word(const km_parse *p, const char *cell, const char *pl
                        by_names(p) ? ""
                                    : ", or choose the columns that are needed, in their order: --columns");
     advise(advice, p, column);
-    return km_fail(err, KM_ERROR_DATA, "%s: %s: %s is no number; correct it, or %s%s", p->file, place, got,
-                   *advice ? "keep the columns of numbers: --columns "
-                           : "name columns of numbers: none is there now",
-                   advice);
+    one_hot_way(way_out, sizeof way_out, p, column);
+    return km_fail(err, KM_ERROR_DATA, "%s: %s: %s is no number; correct it%s%s%s%s", p->file, place, got,
+                   way_out, *advice ? ", or keep the columns of numbers: --columns " : "", advice,
+                   *advice || *way_out ? "" : "; no column holds numbers alone");
 }
 
 km_status km_parse_bad_cell(const km_parse *p, int64_t slot, const km_cells *cells, km_error *err) {
@@ -390,6 +438,19 @@ static int is_kept(km_column_kind *kind, const km_parse *p, int64_t column) {
     return !p->params->numbers_only || of_cells == KM_COLUMN_NUMBER;
 }
 
+// None of these columns is a feature by itself.
+static km_status refuse_all(const km_parse *p, const int64_t *picks, int64_t count) {
+    const km_data_params *params = p->params;
+    char way_out[2 * KM_ADVICE_SIZE], ids[KM_ADVICE_SIZE];
+    list_kinds(ids, p, picks, count, KM_COLUMN_ID, KM_COLUMN_ID);
+    other_ways(way_out, sizeof way_out, p, picks, count);
+    return km_fail(p->err, KM_ERROR_DATA,
+                   "%s has no column of numbers%s%s; %s%s%s (kmgen data %s shows what the columns hold)",
+                   p->file, *ids ? " that is no id" : "",
+                   params->exclude || params->weights_column ? " besides those that options take away" : "",
+                   way_out, *ids ? "; or use an id as a number: --columns " : "", ids, p->file);
+}
+
 static km_status choose_by_kind(km_parse *p, const int64_t *picks, int64_t count) {
     const km_data_params *params = p->params;
     unsigned char *one_hot = NULL, *weights = NULL;
@@ -397,6 +458,12 @@ static km_status choose_by_kind(km_parse *p, const int64_t *picks, int64_t count
     km_status status;
     KM_TRY_GOTO(mark(&one_hot, p, names, "--one-hot", params->one_hot));
     KM_TRY_GOTO(mark(&weights, p, names, "--weights-column", params->weights_column));
+    for (int64_t f = 0, marked = 0; f < p->columns_count; f++) {
+        marked += weights[f];
+        if (marked > 1)
+            KM_TRY_GOTO(km_fail(p->err, KM_ERROR_USAGE, "--weights-column is one column, and %s are several",
+                                params->weights_column));
+    }
     for (int64_t i = 0; i < count; i++) {
         km_column_kind kind = KM_COLUMN_NUMBER;
         if (weights[picks[i]]) continue;
@@ -418,12 +485,13 @@ static km_status choose_by_kind(km_parse *p, const int64_t *picks, int64_t count
         KM_TRY_GOTO(needs_name(p, f, KM_COLUMN_CATEGORY));
         KM_TRY_GOTO(slot_add(p, f, KM_COLUMN_CATEGORY));
     }
-    if (!p->slots_count)
-        KM_TRY_GOTO(
-            km_fail(p->err, KM_ERROR_DATA,
-                    "%s has no column of numbers that is no id; name those that are wanted: --columns "
-                    "(kmgen data %s shows what the columns hold)",
-                    p->file, p->file));
+    if (!p->slots_count) KM_TRY_GOTO(refuse_all(p, picks, count));
+    if (p->slots_count > KM_FEATURES_DENSE_MAX)
+        KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA,
+                            "%s has %" PRId64
+                            " columns to cluster, and at most %d are taken; choose some, as in "
+                            "--columns 1..%d, or write what is mostly zeros as a sparse table",
+                            p->file, p->slots_count, KM_FEATURES_DENSE_MAX, KM_FEATURES_DENSE_MAX));
     for (int64_t f = 0; params->weights_column && f < p->columns_count; f++) {
         if (!weights[f]) continue;
         KM_TRY_GOTO(slot_add(p, f, KM_COLUMN_NUMBER));

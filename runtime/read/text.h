@@ -49,6 +49,13 @@ const char *km_parse_name(const km_parse *p, int64_t column);
 km_status km_parse_choose(km_parse *p);
 // Parses all rows into p->values and p->table.
 km_status km_parse_rows(km_parse *p);
+// One of `values`, which are of params->type.
+static inline double km_parse_value(const km_parse *p, const unsigned char *values, int64_t at) {
+    return p->params->type == KM_FLOAT32 ? (double)((const float *)(const void *)values)[at]
+                                         : ((const double *)(const void *)values)[at];
+}
+// Warns of numbers that seem to stand for a missing value, once all rows are parsed.
+void km_warn_of_sentinels(const km_parse *p);
 // One column of a text as it stands: numbers, or words.
 typedef struct km_text_column {
     char *name;      // NULL: it has none
