@@ -245,7 +245,10 @@ def test_find_k(points):
     assert answer.k == 3 and answer.clustered and "3" in answer.reason
     assert "best K = 3" in str(answer) and repr(answer).startswith("<K = 3: ")
     page = answer._repr_html_()
-    assert page.count("<tr") == 5 and "<b>K = 3</b>" in page
+    assert page.count("<tr") == 5 and ">K = 3</b>" in page and "300 points, 3 features; 4 K from 2 to 5" in page
+    assert 'title="100, 100, 100 points"' in page  # the shares of K = 3
+    for row in page.split("<tr")[2:]:
+        assert sum(map(float, re.findall(r"width:([\d.]+)%", row))) == pytest.approx(100, abs=0.1)
     assert answer.sweep.models_[answer.k].inertia == answer.sweep.inertia_
 
 
