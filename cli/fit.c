@@ -457,7 +457,9 @@ static int dry_run(const fit_job *job, const fit_options *options) {
         params.threads = options->fit.threads;
         params.untuned = options->fit.untuned;
         fputs("\n", stdout);
-        status = cli_devices_print(&plan.spec, &params, &plan, options->fit.max_iter, 0, &err);
+        status =
+            cli_devices_print(&plan.spec, &params, &plan,
+                              options->fit.max_iter ? options->fit.max_iter : plan.spec.max_iter, 0, &err);
     }
     km_text_free(text);
     km_plan_clear(&plan);
@@ -585,10 +587,11 @@ static const cli_option options_list[] = {
      "start each K again from the models of its neighbours and keep\nwhat is better: auto (default) "
      "takes a fifth of the restarts' work,\nmore on small tables, N at most N passes; with none a K's "
      "model\ndoes not depend on the list"},
-    {CLI_MAX_ITER, "max-iter", 0, "N", "iterations of a restart at most; default: 300"},
+    {CLI_MAX_ITER, "max-iter", 0, "N", "iterations of a restart at most; default: the spec's, else 300"},
     {CLI_TOL, "tol", 0, "X",
      "stop when the centroids' squared shift is at most X times the\n"
-     "mean variance of the features; 0: when nothing changes; default: 1e-4"},
+     "mean variance of the features; 0: when nothing changes; default:\n"
+     "the spec's, else 1e-4"},
     {CLI_MIN_CHANGES, "min-changes", 0, "N", "also stop when fewer than N labels change; default: off"},
     {CLI_ALGORITHM, "algorithm", 0, "NAME",
      "auto (default), lloyd, tiles, hamerly or elkan: which distances\n"

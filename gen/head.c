@@ -43,9 +43,11 @@ static int is_plan_key(const char *name) {
 static km_status take_numbers(km_spec *spec, const char *table, km_error *err) {
     static const char place[] = "the head of the source text: ";
     for (const char *line = table; *line; line += strcspn(line, "\n") + 1) {
-        char word[32], value_word[32];
+        char word[32], value_word[32], replaced[160];
         if (sscanf(line, "%31s %31s", word, value_word) != 2) continue;
         const char *name = km_name_today(spec, "plan", word, place);
+        if (km_name_is_replaced(replaced, sizeof replaced, name))
+            return km_fail(err, KM_ERROR_PLAN, "%s%s: emit the text again", place, replaced);
         if (!is_plan_key(name)) continue;
         const char *value = km_name_today(spec, name, value_word, place);
         km_spec one;

@@ -37,6 +37,23 @@ const char *km_name_today(km_spec *spec, const char *where, const char *name, co
     return name;
 }
 
+int km_name_is_replaced(char *text, size_t size, const char *name) {
+    static const struct {
+        const char *old, *now, *words;
+    } rows[] = {
+#define ROW(old, now, words) {#old, #now, words},
+        KM_REPLACED_NUMBERS(ROW)
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].old, name) != 0) continue;
+        snprintf(text, size, "%s is an old name; write %s %s in the place of 1, and nothing in that of 0",
+                 name, rows[i].now, rows[i].words);
+        return 1;
+    }
+    return 0;
+}
+
 void km_spec_warnings_add(km_spec *to, const km_spec *from) {
     for (const char *line = from->warnings; *line;) {
         size_t size = strcspn(line, "\n") + 1;

@@ -8,17 +8,26 @@
 #include <kmgen/plan.h>
 
 #include <inttypes.h>
+#include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RESTARTS_MAX 1000000
+enum { MAX_ITER = 300 }; // the defaults ...
+#define TOL 1e-4         // ... of scikit-learn
 
 // The least and the largest compute capability (times ten) that a target may name.
 enum { SM_MIN = 50, SM_MAX = 999 };
 
 void km_spec_init(km_spec *spec) {
-    *spec = (km_spec){.name = "kmeans", .type = KM_FLOAT32, .n_init = 10, .refine = KM_REFINE_AUTO};
+    *spec = (km_spec){.name = "kmeans",
+                      .type = KM_FLOAT32,
+                      .n_init = 10,
+                      .max_iter = MAX_ITER,
+                      .tol = TOL,
+                      .refine = KM_REFINE_AUTO};
 }
 
 void km_spec_clear(km_spec *spec) {
@@ -187,6 +196,22 @@ static km_status set_type(km_spec *spec, const char *text, km_error *err) {
 static km_status set_restarts(km_spec *spec, const char *text, km_error *err) {
     spec->n_init_given = 1;
     return integer_in(&spec->n_init, "n_init", text, 1, RESTARTS_MAX, err);
+}
+
+static km_status set_max_iter(km_spec *spec, const char *text, km_error *err) {
+    return integer_in(&spec->max_iter, "max_iter", text, 1, INT64_MAX, err);
+}
+
+// A number as C and YAML write it, whatever the locale.
+static km_status set_tol(km_spec *spec, const char *text, km_error *err) {
+    char *end;
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    double value = strtod_l(text, &end, c);
+    freelocale(c);
+    if (text[0] < '0' || text[0] > '9' || text[strspn(text, "0123456789.eE+-")] || *end || !isfinite(value))
+        return refuse("tol", "a number of 0 or more such as 1e-4", text, NULL, err);
+    spec->tol = value;
+    return KM_OK;
 }
 
 km_status km_spec_set_refine(km_spec *spec, const char *text, km_error *err) {
@@ -394,6 +419,8 @@ const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT] = {
     {"type", set_type, 0},
     {"target", km_spec_set_target, 0},
     {"n_init", set_restarts, 1},
+    {"max_iter", set_max_iter, 1},
+    {"tol", set_tol, 1},
     {"refine", km_spec_set_refine, 0},
     {"layout", km_spec_set_layout, 0},
     {"metric", km_spec_set_metric, 0},
@@ -470,7 +497,9 @@ km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_err
         const char *words[KM_PARAM_COUNT + 3] = {0};
         for (int i = 0; km_spec_plan_key(i); i++) words[i] = km_spec_plan_key(i);
         const char *similar = km_suggest(name, words);
-        char got[KM_QUOTED_SIZE];
+        char got[KM_QUOTED_SIZE], replaced[160];
+        if (km_name_is_replaced(replaced, sizeof replaced, name))
+            return km_fail(err, KM_ERROR_SPEC, "%s", replaced);
         return km_fail(err, KM_ERROR_SPEC, "plan has no number %s%s%s%s", km_quoted(got, name),
                        similar ? "; did you mean " : "; docs/spec.md lists them", similar ? similar : "",
                        similar ? "?" : "");
@@ -522,6 +551,18 @@ static void add_target(km_text *text, km_target target) {
             km_text_printf(text, "target: %s\n", target_words[i].word);
 }
 
+// As few digits as are read back to the same number, whatever the locale.
+static void add_tol(km_text *text, double tol) {
+    char digits[32];
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(c);
+    int precision = 1;
+    do snprintf(digits, sizeof digits, "%.*g", precision, tol);
+    while (precision++ < 17 && strtod(digits, NULL) != tol);
+    uselocale(before);
+    freelocale(c);
+    km_text_printf(text, "tol: %s\n", digits);
+}
+
 km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     km_text text = {0};
     char value[KM_VALUE_TEXT];
@@ -532,6 +573,8 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     km_text_printf(&text, "type: %s\n", spec->type == KM_FLOAT64 ? "float64" : "float32");
     add_target(&text, spec->target);
     km_text_printf(&text, "n_init: %" PRId64 "\n", spec->n_init);
+    if (spec->max_iter != MAX_ITER) km_text_printf(&text, "max_iter: %" PRId64 "\n", spec->max_iter);
+    if (spec->tol != TOL) add_tol(&text, spec->tol);
     if (spec->refine == 0) km_text_puts(&text, "refine: none\n");
     if (spec->refine > 0) km_text_printf(&text, "refine: %" PRId64 "\n", spec->refine);
     if (spec->layout != KM_LAYOUT_AUTO) km_text_printf(&text, "layout: %s\n", km_layout_name(spec->layout));

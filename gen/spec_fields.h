@@ -13,7 +13,7 @@ typedef struct km_spec_field {
     int is_integer; // a quoted value is text, so it is refused
 } km_spec_field;
 
-enum { KM_SPEC_FIELDS_COUNT = 9 };
+enum { KM_SPEC_FIELDS_COUNT = 11 };
 extern const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT];
 
 // Names under `plan:`, i.e. "design" and those of gen/params.h: NULL from `index` = count on.

@@ -446,6 +446,16 @@ assert all(a["inertia"] >= b["inertia"] for a, b in zip(r["models"], r["models"]
 r = json.load(open(sys.argv[1]))
 assert r["refine"] == "none" and r["refine_passes"] == 0
 assert not any(m["refined"] or m["at_rest"] for m in r["models"])' "$work/stdout"
+    printf 'name: own\nmax_iter: 1\ntol: 0\n' >"$work/in/max_iter.yaml"
+    run 0 fit "$work/in/max_iter.yaml" "$iris" -k 5..6 --n-init 1 --refine none --json -
+    expect "max_iter and tol of the spec" python 'import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["max_iter"] == 1 and r["tol"] == 0
+assert all(m["n_iter"] == 1 and not m["converged"] for m in r["models"])' "$work/stdout"
+    run 0 fit "$work/in/max_iter.yaml" "$iris" -k 5..6 --n-init 1 --refine none --max-iter 200 --tol 0.5 --json -
+    expect "options have the last word" python 'import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["max_iter"] == 200 and r["tol"] == 0.5 and all(m["converged"] for m in r["models"])' "$work/stdout"
     printf 'name: own\nrefine: 3\n' >"$work/in/refine.yaml"
     run 0 fit "$work/in/refine.yaml" "$iris" -k 2..5 --json -
     expect "a spec may say it" python 'import json, sys
@@ -1288,7 +1298,12 @@ assert r["n_init"] == 3 and r["warnings"].count(sys.argv[2]) == 1, r["warnings"]
     warned "design shared $said design tiled"
     run 0 explain "$source_root/specs/small.yaml" --target cpu --set design=blocks
     warned "design blocks $said design gemm"
+    run 2 explain "$work/in/old.yaml" --set half_filter=1 # old name
+    in_stderr 'half_filter is an old name; write form tiles_fp16 or resident_fp16 in the place of 1' # old name
     command -v cc >/dev/null || return 0
+    sed 's|^\(// soa_points *\)|// half_filter 1\n\1|' "$work/in/old.c" >"$work/in/half.c" # old name
+    run 1 fit "$iris" -k 2..3 --source "$work/in/half.c"
+    in_stderr 'the head of the source text: half_filter is an old name; .*: emit the text again' # old name
     sed 's|^// n_init: |// restarts: |' "$work/in/old.c" >"$work/in/older.c"
     run 0 fit "$iris" -k 2..3 --source "$work/in/older.c"
     warned "the head of the source text:[0-9]+:1: restarts $said n_init"

@@ -795,10 +795,10 @@ START_TEST(wrong_calls_are_refused) {
     job j = job_open(ref_uniform(100, 2, 2, KM_FLOAT32), "2..4");
     const km_fit_params good = j.params;
     const double init[] = {0, 0, 1, 1, 2, 2, NAN, 3};
-    j.params.max_iter = 0;
+    j.params.max_iter = -1;
     check_refused(&j, KM_ERROR_USAGE, "max_iter");
     j.params = good;
-    j.params.tol = -1;
+    j.params.tol = -.5;
     check_refused(&j, KM_ERROR_USAGE, "tol");
     j.params.tol = NAN;
     check_refused(&j, KM_ERROR_USAGE, "tol");

@@ -126,6 +126,8 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_string(root, "device", result->device);
     assert_integer(root, "seed", (int64_t)result->seed);
     assert_integer(root, "n_init", result->n_init);
+    assert_integer(root, "max_iter", result->max_iter);
+    assert_real(json_object_get(root, "tol"), result->tol);
     assert_integer(root, "passes", result->passes);
     assert_string(root, "refine", "auto");
     assert_integer(root, "refine_passes", result->refine_passes);
@@ -153,8 +155,8 @@ START_TEST(json_contract) {
     s->result.warnings_count = 1;
     json_t *root = to_json(&s->result);
     assert_keys(root, "kmgen", "n", "d", "type", "layout", "target", "device", "tuned", "seed", "n_init",
-                "passes", "refine", "refine_passes", "interrupted", "scale", "feature_names", "digest",
-                "counters", "timing_ms", "models", "best", "warnings", NULL);
+                "max_iter", "tol", "passes", "refine", "refine_passes", "interrupted", "scale",
+                "feature_names", "digest", "counters", "timing_ms", "models", "best", "warnings", NULL);
     check_top(root, &s->result);
     const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");
     ck_assert_uint_eq(json_array_size(names), 4);

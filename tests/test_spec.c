@@ -44,6 +44,8 @@ START_TEST(defaults) {
     ck_assert_int_eq(spec.type, KM_FLOAT32);
     ck_assert_int_eq(spec.target.kind, KM_TARGET_AUTO);
     ck_assert_int_eq(spec.n_init, 10);
+    ck_assert_int_eq(spec.max_iter, 300);
+    ck_assert_double_eq(spec.tol, 1e-4);
 }
 END_TEST
 
@@ -274,6 +276,8 @@ START_TEST(all_keys) {
                         "type: float64\n"
                         "target: cuda:sm_90\n"
                         "n_init: 25\n"
+                        "max_iter: 7\n"
+                        "tol: 2.5e-3\n"
                         "plan:\n"
                         "  design: registers\n"
                         "  block: 256\n") == KM_OK,
@@ -286,6 +290,8 @@ START_TEST(all_keys) {
     ck_assert_int_eq(spec.target.kind, KM_TARGET_CUDA);
     ck_assert_int_eq(spec.target.arch, 90);
     ck_assert_int_eq(spec.n_init, 25);
+    ck_assert_int_eq(spec.max_iter, 7);
+    ck_assert_double_eq(spec.tol, 2.5e-3);
     ck_assert_int_eq(spec.fixed_count, 2);
     ck_assert_str_eq(spec.fixed[0].name, "design");
     ck_assert_int_eq(spec.fixed[0].value, KM_DESIGN_REGISTERS);
@@ -348,6 +354,31 @@ START_TEST(old_names_are_read_with_a_warning) {
                  "s.yaml:2:1: n_init is given twice, first in line 1; keep one");
     ck_assert_int_eq(parse("n_init: 3\n"), KM_OK);
     ck_assert_str_eq(spec.warnings, "");
+}
+END_TEST
+
+// A row of KM_REPLACED_NUMBERS; the words that it names are words of that number.
+START_TEST(replaced_numbers_say_what_to_write) {
+    static const struct {
+        const char *old, *now, *words;
+    } rows[] = {
+#define ROW(old, now, words) {#old, #now, words},
+        KM_REPLACED_NUMBERS(ROW)
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char line[256], words[64];
+        snprintf(line, sizeof line,
+                 "%s is an old name; write %s %s in the place of 1, and nothing in that of 0", rows[i].old,
+                 rows[i].now, rows[i].words);
+        expect_error(km_spec_fix(&spec, rows[i].old, "1", &err), KM_ERROR_SPEC, line);
+        snprintf(words, sizeof words, "%s", rows[i].words);
+        char *second = strstr(words, " or ");
+        ck_assert_ptr_nonnull(second);
+        *second = 0;
+        ck_assert_msg(km_spec_fix(&spec, rows[i].now, words, &err) == KM_OK, "%s", err.text);
+        ck_assert_msg(km_spec_fix(&spec, rows[i].now, second + 4, &err) == KM_OK, "%s", err.text);
+    }
 }
 END_TEST
 
@@ -446,6 +477,8 @@ static void expect_same(const km_spec *a, const km_spec *b) {
     ck_assert_int_eq(a->target.kind, b->target.kind);
     ck_assert_int_eq(a->target.arch, b->target.arch);
     ck_assert_int_eq(a->n_init, b->n_init);
+    ck_assert_int_eq(a->max_iter, b->max_iter);
+    ck_assert_double_eq(a->tol, b->tol);
     ck_assert_int_eq(a->refine, b->refine);
     ck_assert_int_eq(a->layout, b->layout);
     ck_assert_int_eq(a->fixed_count, b->fixed_count);
@@ -506,6 +539,8 @@ START_TEST(round_trips) {
         spec.features = below(3) ? 1 + below(KM_FEATURES_MAX) : 0;
         spec.type = below(2) ? KM_FLOAT32 : KM_FLOAT64;
         spec.n_init = 1 + below(100);
+        if (below(2)) spec.max_iter = 1 + below(1000);
+        if (below(2)) spec.tol = below(1000) / (double)(1 + below(1000)) * (below(2) ? 1 : 1e-300);
         spec.refine = below(4) - 1;
         spec.layout = (km_layout)below(KM_LAYOUT_COUNT);
         ck_assert_int_eq(km_spec_set_target(&spec, targets_all[below(9)], &err), KM_OK);
@@ -650,6 +685,7 @@ int main(int argc, char **argv) {
     tcase_add_test(yaml, a_parse_starts_from_the_defaults);
     tcase_add_test(yaml, old_names_are_read_with_a_warning);
     tcase_add_test(yaml, every_old_name_is_one_of_today);
+    tcase_add_test(yaml, replaced_numbers_say_what_to_write);
     tcase_add_test(yaml, places_are_those_of_an_editor);
     tcase_add_test(yaml, broken_utf8);
     tcase_add_test(yaml, files_that_cannot_be_read);

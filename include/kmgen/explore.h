@@ -21,9 +21,17 @@ KM_BEGIN
 
 /// What subsets are ranked by: X(name, title, needs). All are better when larger, and may be compared between
 /// subsets of different columns and sizes, but for Calinski-Harabasz, which grows with what the columns have
-/// in common and with fewer of them. `permuted` is the logarithm of its ratio to the mean of the same figure
-/// over tables each of whose columns is permuted by itself, so that nothing is left but what each column has
-/// alone: 0 where columns say nothing of each other, for subsets of any size.
+/// in common and with fewer of them.
+///
+/// - simplified silhouette, Calinski-Harabasz: as at KM_CRITERIA; W of the latter about the means of the labels.
+/// - explained: 1 - W / T, W the inertia, T the sum of squares about the mean.
+/// - permuted: the logarithm of Calinski-Harabasz over its mean in tables each of whose columns is permuted by
+///   itself, so that nothing is left but what each column has alone: 0 where columns say nothing of each other, for
+///   subsets of any size.
+/// - agreed: of the restarts, those whose inertia is within 1e-3 (relative) of the best.
+/// - accuracy: rows whose class the best guess names; balanced accuracy: its mean over the classes.
+/// - mutual information: sum of p(c, l) log2(p(c, l) / (p(c) p(l))) over classes c and labels l.
+/// - R^2: 1 - squares about the mean of a label / squares about the mean of all.
 ///
 /// A code is the list of labels of one subset and K. The best guess of an outcome from a code is the most
 /// frequent class of each label, or for numbers the mean of each label; both are learnt from the rows that
@@ -59,7 +67,7 @@ typedef enum km_rank {
 /// A figure's name in JSON and on the command line, e.g. "accuracy"; "none" when out of range. Static text.
 KM_API const char *km_rank_name(km_rank rank);
 
-/// Its name for people. Static text.
+/// Its name for people; "none" when out of range. Static text.
 KM_API const char *km_rank_title(km_rank rank);
 
 /// Limits.

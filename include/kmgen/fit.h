@@ -39,16 +39,18 @@ typedef enum km_labels_wanted {
     KM_LABELS_ALL,  ///< Those of every K: 4 bytes a row and K.
 } km_labels_wanted;
 
+#define KM_TOL_SPEC (-1.0) ///< km_fit_params.tol: the spec's.
+
 /// How a fit goes.
 typedef struct km_fit_params {
     int device;       ///< CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
                       ///< cuda, wins over AUTO. AUTO: the GPU where there is one, but the CPU where that is
                       ///< estimated to take less time (km_plan_fit_time) and neither tuning,
                       ///< source_text nor compiler is given. Default KM_DEVICE_AUTO.
-    int64_t max_iter; ///< Per run, at least 1. Default 300.
+    int64_t max_iter; ///< Updates of a run, at least 1. Default 0: the spec's, 300 where it does not say.
     double tol;       ///< A run stops when the sum over its clusters of squared centroid shift is at
                       ///< most tol x the mean variance of the features; 0: when centroids no longer
-                      ///< change. Default 1e-4.
+                      ///< change. Default KM_TOL_SPEC: the spec's, 1e-4 where it does not say.
     int64_t changes_min; ///< Also stop when fewer labels than this change; needs 1 byte (2 or 4 above K =
                          ///< 256, 65,536) per point and run of a pass. Default 0: off.
     km_init init;        ///< Default KM_INIT_PLUSPLUS.

@@ -15,7 +15,7 @@
 ///   order: "k x d" is row j, column f at [j * d + f]. Sizes of data are int64_t.
 /// - Arguments. Out-pointers come first, `km_error *err` last and may be NULL. A pointer must not be NULL where the
 ///   comment does not allow it. A params struct is filled by its km_..._params_init and then changed; NULL stands for
-///   the defaults; after init every stored value means itself.
+///   the defaults. Where 0, NULL or another value stands for a default, the field's comment says so.
 /// - Errors. A comment names the statuses that a caller can do something about. KM_ERROR_MEMORY may come from every
 ///   function with a status, KM_ERROR_INTERNAL is a bug. After a failure what was to be made is NULL or as it was
 ///   before, and needs no destroying.

@@ -227,7 +227,7 @@ typedef struct km_fit_time {
     double total_ms;    ///< The sum.
 } km_fit_time;
 
-/// Fills the caller's `*time` for a plan that was made. Pure.
+/// Fills the caller's `*time` for a plan that was made; `max_iter`: updates of a run at most, at least 1. Pure.
 KM_API void km_plan_fit_time(km_fit_time *time, const km_plan *plan, int64_t max_iter);
 
 /// A number by its name in gen/params.h; -1 where the plan has none of that name.

@@ -102,6 +102,8 @@ typedef struct km_result {
     km_plan plan;          ///< The plan that was run; its spec is complete.
     uint64_t seed;         ///< As in km_fit_params.
     int64_t n_init;        ///< Restarts of each K that were asked for; 1 with given centroids.
+    int64_t max_iter;      ///< As in km_fit_params, or the spec's.
+    double tol;            ///< As in km_fit_params, or the spec's.
     int64_t passes;        ///< Reads of all points by the sweep.
     int64_t refine;        ///< As in km_fit_params, or the spec's.
     int64_t refine_passes; ///< Reads of all points by refinement.

@@ -34,6 +34,12 @@ KM_BEGIN
 /// - Krzanowski-Lai: |D_K / D_{K+1}|, D_K = (K - 1)^(2/d) W_{K-1} - K^(2/d) W_K. Krzanowski and Lai 1988.
 /// - valley: the least of km_score_input.valleys, how clearly a valley of lower density parts each cluster from a
 ///   neighbour, in standard errors; the largest K whose score is above 1. docs/criteria.md.
+/// - silhouette: mean over points of (b - a) / max(a, b), a the mean squared distance to the other points of its
+///   cluster, b the least mean squared distance to the points of another. Rousseeuw 1987, of squared distances.
+/// - Euclidean silhouette: the same of plain distances, of a sample where there are more than 10,000 points.
+/// - stability: mean adjusted Rand index of the restarts' labels with those of the best. Hubert and Arabie 1985.
+/// - prediction strength: of two halves of the points, the share of pairs of the worst cluster that the other half's
+///   centroids leave together; mean over splits. Tibshirani and Walther 2005.
 /// - gap: mean over reference sets of ln W*_K - ln W_K, W* of points drawn in a box around the data, fitted alike; at
 ///   its maximum. By the rule of 2001: the smallest K with gap(K) >= gap(K') - s(K'), K' the next K of the list and s
 ///   the standard error; its score is the left side less the right. Tibshirani, Walther and Hastie 2001.
@@ -89,7 +95,7 @@ KM_API const char *km_criterion_name(km_criterion criterion);
 /// Its name for people, e.g. "Calinski-Harabasz"; "none" when out of range. Static text.
 KM_API const char *km_criterion_title(km_criterion criterion);
 
-/// Which of its scores it prefers.
+/// Which of its scores it prefers; KM_BEST_RULE when out of range.
 KM_API km_best km_criterion_best(km_criterion criterion);
 
 /// What it is computed from; KM_NEEDS_FINISH when out of range.

@@ -75,6 +75,8 @@ typedef struct km_spec {
     km_target target;       ///< Default KM_TARGET_AUTO, 0.
     int64_t n_init;         ///< Independent starts of each K, 1..1,000,000. Default 10.
     int32_t n_init_given;   ///< Non-zero: the YAML text says so. Default 0.
+    int64_t max_iter;       ///< km_fit_params.max_iter, where that is 0. Default 300.
+    double tol;             ///< km_fit_params.tol, where that is KM_TOL_SPEC. Default 1e-4.
     km_layout layout;       ///< Default KM_LAYOUT_AUTO.
     km_metric metric;       ///< Default KM_METRIC_EUCLIDEAN.
     int64_t refine;         ///< km_fit_params.refine, where that is KM_REFINE_AUTO. Default KM_REFINE_AUTO.

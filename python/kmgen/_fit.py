@@ -146,7 +146,7 @@ def _type(dtype: Any) -> int:
     return _DTYPES[name]
 
 
-def _real(what: str, value: Any) -> float:
+def real(what: str, value: Any) -> float:
     if not isinstance(value, numbers.Real):
         raise ValueError(f"{what} must be a number; got {value!r}")
     return float(value)
@@ -307,8 +307,8 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
         set_device(params, spec, o["device"])
         spec.n_init = _n_init(o["n_init"], o["init"], given)
         spec.type = _type(o["dtype"])
-        params.max_iter = whole("max_iter", o["max_iter"], 1)
-        params.tol = _real("tol", o["tol"])
+        spec.max_iter = whole("max_iter", o["max_iter"], 1)
+        spec.tol = real("tol", o["tol"])
         params.scale = choose("scale", o["scale"], _SCALES)
         params.seed = seed_of(o["random_state"])
         params.criterion = criterion_of(o["criterion"])

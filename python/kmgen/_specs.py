@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from typing import Any, NamedTuple
 
 from . import _library as lib
-from ._fit import choose, clusters_text, whole
+from ._fit import choose, clusters_text, real, whole
 
 __all__ = ["Source", "Spec", "emit", "explain"]
 
@@ -36,6 +37,10 @@ class Spec(NamedTuple):
         A C identifier, which names files and kernels.
     fixed : dict of str to int or str, optional
         Plan numbers that are fixed, e.g. ``{"block": 256}`` or ``{"design": "tiled"}``.
+    max_iter : int
+        Updates of a run, at most.
+    tol : float
+        A run stops when the centroids' squared shift is at most this times the mean variance of the features.
     """
 
     features: int
@@ -46,6 +51,8 @@ class Spec(NamedTuple):
     layout: str = "auto"
     name: str = "kmeans"
     fixed: dict[str, Any] | None = None
+    max_iter: int = 300
+    tol: float = 1e-4
 
     def to_yaml(self) -> str:
         """Write the spec as the text of a file that the program reads."""
@@ -75,6 +82,10 @@ class _Opened:
                 raise ValueError(f"name must be a C identifier of less than 64 letters; got {spec.name!r}")
             raw.name, raw.features = name, whole("features", spec.features, 1, 2**31 - 1)
             raw.n_init = whole("n_init", spec.n_init, 1)
+            raw.max_iter = whole("max_iter", spec.max_iter, 1)
+            raw.tol = real("tol", spec.tol)
+            if not 0 <= raw.tol < math.inf:
+                raise ValueError(f"tol must be 0 or more; got {spec.tol!r}")
             raw.type = choose("type", spec.type, _TYPES)
             lib.call("km_spec_set_clusters", here, clusters_text(spec.clusters).encode())
             lib.call("km_spec_set_target", here, str(spec.target).encode())

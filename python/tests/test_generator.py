@@ -23,9 +23,12 @@ def test_emit_and_explain(tmp_path):
 
 
 def test_yaml_round_trip():
-    spec = kmgen.Spec(4, "2..6", type="float64", target="cpu:avx2", n_init=3, fixed={"design": "lanes"})
+    spec = kmgen.Spec(
+        4, "2..6", type="float64", target="cpu:avx2", n_init=3, fixed={"design": "lanes"}, max_iter=20, tol=0.01
+    )
     text = spec.to_yaml()
     assert "n_init: 3" in text
+    assert "max_iter: 20\ntol: 0.01\n" in text
     assert kmgen.emit(text).text == kmgen.emit(spec).text
 
 
@@ -43,6 +46,9 @@ def test_yaml_round_trip():
         {"features": 1.5},
         {"features": 10**30},
         {"n_init": 0},
+        {"max_iter": 0},
+        {"tol": "small"},
+        {"tol": -1.0},
     ],
 )
 def test_wrong_specs(wrong):

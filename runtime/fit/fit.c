@@ -19,8 +19,7 @@ void km_fit_params_init(km_fit_params *params) {
     km_module_params_init(&module);
     *params = (km_fit_params){0};
     params->device = KM_DEVICE_AUTO;
-    params->max_iter = 300;
-    params->tol = 1e-4;
+    params->tol = KM_TOL_SPEC;
     params->criterion = KM_CRITERION_AUTO;
     params->refine = KM_REFINE_AUTO;
     params->cache_bytes_max = module.cache_bytes_max;
@@ -54,6 +53,18 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
     if (p->init == KM_INIT_GIVEN && !p->init_rows)
         return km_fail(err, KM_ERROR_USAGE, "given initial centroids need init_rows");
     return KM_OK;
+}
+
+// The params with what the spec says where they leave it open.
+static km_fit_params completed(const km_fit_params *params, const km_spec *spec) {
+    km_fit_params own;
+    if (params)
+        own = *params;
+    else
+        km_fit_params_init(&own);
+    if (own.max_iter == 0) own.max_iter = spec->max_iter;
+    if (own.tol == KM_TOL_SPEC) own.tol = spec->tol;
+    return own;
 }
 
 km_status km_fit_report_phase(const km_fit_job *f, const char *phase, int64_t done, int64_t total) {
@@ -137,6 +148,8 @@ static km_status describe(km_fit_job *f) {
     snprintf(result->device, sizeof result->device, "%s", f->device->facts.name);
     result->seed = f->params->seed;
     result->n_init = f->restarts;
+    result->max_iter = f->params->max_iter;
+    result->tol = f->params->tol;
     result->scale = f->scale;
     result->criteria = km_criteria_computed(f->params);
     result->timing.parse_ms = km_data_parse_ms(f->data);
@@ -198,23 +211,20 @@ static km_status walk(km_fit_job *f, const km_spec *spec) {
 
 km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, const km_fit_params *params,
                  km_error *err) {
-    km_fit_params defaults;
-    km_fit_params_init(&defaults);
+    km_fit_params own = completed(params, spec);
     *out = NULL;
-    km_fit_job f = {.params = params ? params : &defaults, .data = data, .begin_ms = km_now_ms(), .err = err};
-    km_fit_params asking = *f.params;
-    KM_TRY(check_params(f.params, err));
+    km_fit_job f = {.params = &own, .data = data, .begin_ms = km_now_ms(), .err = err};
+    KM_TRY(check_params(&own, err));
     KM_TRY(km_result_create(&f.owner, err));
     km_spec_init(&f.spec);
     km_build_init(&f.build);
-    if (asking.progress) {
-        asking.progress = ask_caller;
-        asking.progress_user = &f;
+    if (own.progress) {
+        own.progress = ask_caller;
+        own.progress_user = &f;
         f.asking.stop = ask_within;
         f.asking.user = &f;
         f.asking.caller = pthread_self();
-        f.asked = f.params;
-        f.params = &asking;
+        f.asked = params;
     }
     km_status status = walk(&f, spec);
     f.owner->result.interrupted = f.is_ending;
@@ -229,12 +239,11 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
 
 km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, const km_fit_params *params,
                       km_error *err) {
-    km_fit_params defaults;
-    km_fit_params_init(&defaults);
-    km_fit_job f = {.params = params ? params : &defaults, .data = data, .err = err};
+    km_fit_params own = completed(params, spec);
+    km_fit_job f = {.params = &own, .data = data, .err = err};
     km_spec_init(&f.spec);
     km_build_init(&f.build);
-    km_status status = check_params(f.params, err);
+    km_status status = check_params(&own, err);
     if (status == KM_OK) status = km_fit_complete_spec(&f, spec);
     if (status == KM_OK) status = km_fit_open_device(&f);
     if (status == KM_OK) status = km_fit_plan_within(plan, &f, 1);

@@ -193,6 +193,8 @@ static int fill_result(json_t *root, const km_result *result) {
     failed |= json_object_set_new(root, "tuned", tuned_to_json(&result->plan.tuned));
     failed |= json_object_set_new(root, "seed", seed_to_json(result->seed));
     failed |= json_object_set_new(root, "n_init", json_integer(result->n_init));
+    failed |= json_object_set_new(root, "max_iter", json_integer(result->max_iter));
+    failed |= json_object_set_new(root, "tol", json_real(result->tol));
     failed |= json_object_set_new(root, "passes", json_integer(result->passes));
     failed |= json_object_set_new(root, "refine", refine_to_json(result->refine));
     failed |= json_object_set_new(root, "refine_passes", json_integer(result->refine_passes));
