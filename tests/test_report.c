@@ -213,6 +213,19 @@ static void assert_schema_keys(const json_t *schema, const json_t *object, const
         json_object_get(object, key) != NULL, "%s: %s of the schema is never written", where, key);
 }
 
+// Of each criterion, which the schema lists once.
+static void assert_criteria_schema(const json_t *schema, const json_t *by_criterion) {
+    const json_t *definitions = json_object_get(schema, "definitions");
+    const json_t *names = json_object_get(json_object_get(definitions, "criterion"), "enum");
+    const json_t *each = json_object_get(definitions, "by_criterion");
+    const json_t *reference = json_array_get(json_object_get(by_criterion, "allOf"), 0);
+    ck_assert_str_eq(json_string_value(json_object_get(reference, "$ref")), "#/definitions/by_criterion");
+    ck_assert_int_eq(json_integer_value(json_object_get(each, "minProperties")), KM_CRITERION_COUNT);
+    ck_assert_int_eq((int)json_array_size(names), KM_CRITERION_COUNT);
+    for (size_t c = 0; c < KM_CRITERION_COUNT; c++)
+        ck_assert_str_eq(json_string_value(json_array_get(names, c)), km_criterion_name((km_criterion)c));
+}
+
 // Of all that was found, and of nothing else.
 START_TEST(digest_of_a_result) {
     sample *s = sample_make(2, 1, 3, 2);
@@ -340,13 +353,13 @@ START_TEST(json_schema_keys) {
                        "timing_ms");
     const json_t *best = json_object_get(properties, "best"), *written = json_object_get(root, "best");
     assert_schema_keys(best, written, "best");
-    assert_schema_keys(json_object_get(json_object_get(best, "properties"), "votes"),
-                       json_object_get(written, "votes"), "votes");
+    assert_criteria_schema(schema, json_object_get(json_object_get(best, "properties"), "votes"));
+    assert_criteria_keys(json_object_get(written, "votes"));
     const json_t *model = json_object_get(json_object_get(properties, "models"), "items");
     written = json_array_get(json_object_get(root, "models"), 0);
     assert_schema_keys(model, written, "model");
-    assert_schema_keys(json_object_get(json_object_get(model, "properties"), "scores"),
-                       json_object_get(written, "scores"), "scores");
+    assert_criteria_schema(schema, json_object_get(json_object_get(model, "properties"), "scores"));
+    assert_criteria_keys(json_object_get(written, "scores"));
     json_decref(schema);
     json_decref(root);
     sample_free(s);
