@@ -157,7 +157,8 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec) {
 }
 
 int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
-    static const char *const formats[] = {"npy", "npz", "mtx", "svmlight", "csv", "tsv", "f32", "f64", NULL};
+    enum { FORMATS_MAX = 32 };
+    const char *formats[FORMATS_MAX + 1] = {NULL};
     static const char *const headers[] = {"auto", "yes", "no", "skip",
                                           NULL}; // in the order of km_header_mode
     static const char *const missing[] = {"refuse", "drop", "mean", "median", NULL}; // of km_missing
@@ -165,6 +166,7 @@ int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
     int choice = 0;
     switch (id) {
     case CLI_FORMAT:
+        for (int i = 0; i < FORMATS_MAX; i++) formats[i] = km_data_format_name(i);
         if (cli_choice(parser, "--format", &choice, formats)) return CLI_USAGE;
         params->format = formats[choice];
         return 0;

@@ -277,6 +277,17 @@ usage() {
     rm c.NPY
     run 2 fit missing.csv --labels-of best
     in_stderr 'needs --labels'
+    # Each format of the help is taken, and no other.
+    run 2 fit missing --format xls
+    local formats
+    formats=$(sed -n 's/.*--format must be one of \(.*\), got .*/\1/p' "$work/stderr")
+    run 0 fit --help
+    expect "the help has other formats than $formats" grep -qF "${formats%, *} or ${formats##*, }; default" \
+        <(tr -s ' \n' ' ' <"$work/stdout")
+    for name in ${formats//,/}; do
+        run 1 fit missing --format "$name"
+        in_stderr 'cannot read missing: No such file'
+    done
     run 2 fit missing.csv --features 4
     in_stderr 'missing.csv is csv'
     run 2 fit - --features 4

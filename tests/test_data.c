@@ -1787,6 +1787,21 @@ START_TEST(no_file) {
 }
 END_TEST
 
+START_TEST(each_format_has_a_reader) {
+    int64_t count = 0;
+    for (const char *name; (name = km_data_format_name(count)) != NULL; count++) {
+        char file[32];
+        snprintf(file, sizeof file, "x.%s", name);
+        ck_assert_str_eq(km_data_format(file), name);
+        params.format = name;
+        write_text("empty", "");
+        refuse_file("empty", KM_ERROR_DATA, "empty is empty");
+    }
+    ck_assert_int_eq(count, 9);
+    ck_assert_ptr_null(km_data_format_name(-1));
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("data");
     TCase *tests = tcase_create("data");
@@ -1812,6 +1827,7 @@ int main(void) {
     tcase_add_test(tests, raw_files);
     tcase_add_test(tests, raw_refused);
     tcase_add_test(tests, no_file);
+    tcase_add_test(tests, each_format_has_a_reader);
     tcase_add_test(tests, numbers);
     tcase_add_test(tests, numbers_round_as_the_c_library_does);
     tcase_add_test(tests, numbers_of_eight_bytes);

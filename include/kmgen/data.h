@@ -116,6 +116,9 @@ KM_API void km_data_params_init(km_data_params *params);
 /// none. Static text.
 KM_API const char *km_data_format(const char *path);
 
+/// The formats' names, km_data_params.format: the one at `i`, from 0, or NULL behind the last. Static text.
+KM_API const char *km_data_format_name(int64_t i);
+
 /// Opens `path` ("-": standard input, up to its end; "FILE:PART": an array of .npz, a dataset of HDF5, a file of a zip
 /// archive) as `params` says (NULL: the defaults). Text is parsed whole;
 /// .npy and raw files are mapped, and must stay as they are until km_data_destroy: one that becomes shorter makes

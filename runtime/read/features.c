@@ -309,7 +309,7 @@ km_status km_tsv_open(km_table *table, km_input *input, const km_data_params *pa
 }
 
 // Text has no control characters.
-int km_text_sniff(const km_input *input) {
+int km_csv_sniff(const km_input *input) {
     for (int64_t i = 0; i < input->head_size; i++) {
         unsigned char byte = input->head[i];
         if (byte == 127 || (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t')) return 0;

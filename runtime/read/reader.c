@@ -4,23 +4,33 @@
 #include "../../base/error.h"
 #include "unpack.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-const km_reader km_readers[] = {
-    {"npy", {".npy"}, km_npy_sniff, km_npy_open, 0},
-    {"npz", {".npz"}, km_npz_sniff, km_npz_open, 0},
-    {"h5", {".h5", ".hdf5", ".he5"}, km_h5_sniff, km_h5_open, 1},
-    {"mtx", {".mtx"}, km_mtx_sniff, km_mtx_open, 0},
-    {"svmlight", {".svm", ".svmlight", ".libsvm"}, km_svmlight_sniff, km_svmlight_open, 0},
-    {"csv", {".csv"}, km_text_sniff, km_csv_open, 0},
-    {"tsv", {".tsv", ".tab"}, NULL, km_tsv_open, 0},
-    {"f32", {".f32"}, NULL, km_f32_open, 0},
-    {"f64", {".f64"}, NULL, km_f64_open, 0},
-    {NULL, {NULL}, NULL, NULL, 0},
-};
+#define SNIFF_SNIFFED(name) km_##name##_sniff
+#define SNIFF_UNSNIFFED(name) NULL
+#define ROW(name, sniffed, has_parts, ...)                                                                   \
+    {#name, {__VA_ARGS__}, SNIFF_##sniffed(name), km_##name##_open, has_parts},
+static const km_reader readers[] = {KM_READERS(ROW)};
+enum { READERS_COUNT = sizeof readers / sizeof *readers };
 
-#define FORMATS "npy, npz, h5, mtx, svmlight, csv, tsv, f32 or f64"
+const char *km_data_format_name(int64_t i) {
+    return i >= 0 && i < READERS_COUNT ? readers[i].name : NULL;
+}
+
+// "npy, npz or csv"
+enum { LIST_SIZE = 256 };
+static const char *list_formats(char out[LIST_SIZE]) {
+    size_t used = 0;
+    for (int i = 0; i < READERS_COUNT && used < LIST_SIZE; i++)
+        used += (size_t)snprintf(out + used, LIST_SIZE - used, "%s%s",
+                                 i == 0                   ? ""
+                                 : i == READERS_COUNT - 1 ? " or "
+                                                          : ", ",
+                                 readers[i].name);
+    return out;
+}
 
 static int ends_with(const char *text, size_t size, const char *end) {
     size_t end_size = strlen(end);
@@ -28,14 +38,14 @@ static int ends_with(const char *text, size_t size, const char *end) {
 }
 
 static const km_reader *by_name(const char *name) {
-    for (const km_reader *reader = km_readers; reader->name; reader++)
+    for (const km_reader *reader = readers; reader < readers + READERS_COUNT; reader++)
         if (strcmp(reader->name, name) == 0) return reader;
     return NULL;
 }
 
 static const km_reader *by_extension(const char *path, size_t size) {
     size = km_packing_strip(path, size);
-    for (const km_reader *reader = km_readers; reader->name; reader++)
+    for (const km_reader *reader = readers; reader < readers + READERS_COUNT; reader++)
         for (int i = 0; i < 3 && reader->extensions[i]; i++)
             if (ends_with(path, size, reader->extensions[i])) return reader;
     return NULL;
@@ -51,15 +61,17 @@ const char *km_data_format(const char *path) {
 }
 
 static const km_reader *by_content(const km_input *input) {
-    for (const km_reader *reader = km_readers; reader->name; reader++)
+    for (const km_reader *reader = readers; reader < readers + READERS_COUNT; reader++)
         if (reader->sniff && reader->sniff(input)) return reader;
     return NULL;
 }
 
 static km_status reader_of(const km_reader **out, const km_data_params *params, km_error *err) {
+    char formats[LIST_SIZE];
     *out = params->format ? by_name(params->format) : NULL;
     if (*out || !params->format) return KM_OK;
-    return km_fail(err, KM_ERROR_USAGE, "the format must be " FORMATS ", got \"%.40s\"", params->format);
+    return km_fail(err, KM_ERROR_USAGE, "the format must be %s, got \"%.40s\"", list_formats(formats),
+                   params->format);
 }
 
 static km_status read_table(km_table *table, const km_reader *reader, km_input *input,
@@ -74,13 +86,14 @@ static km_status read_table(km_table *table, const km_reader *reader, km_input *
 static km_status choose_reader(const km_reader **out, const km_input *input, const km_data_params *params,
                                km_error *err) {
     const char *file = km_input_file(input);
+    char formats[LIST_SIZE];
     KM_TRY(reader_of(out, params, err));
     if (!*out) *out = by_extension(file, strlen(file));
     if (!*out) KM_TRY(km_foreign_refuse(input, err));
     if (!*out) *out = by_content(input);
     if (!*out)
-        return km_fail(err, KM_ERROR_DATA, "%s: cannot tell what this holds; name the format: " FORMATS,
-                       input->name);
+        return km_fail(err, KM_ERROR_DATA, "%s: cannot tell what this holds; name the format: %s",
+                       input->name, list_formats(formats));
     if (!input->part || (*out)->has_parts) return KM_OK;
     return km_fail(err, KM_ERROR_DATA, "%s has no parts that a colon could name; give %s", input->name,
                    input->file);

@@ -125,8 +125,26 @@ typedef struct km_reader {
     int has_parts; // FILE:PART names one
 } km_reader;
 
-// The table of readers; ends with a NULL name.
-extern const km_reader km_readers[];
+// X(name, whether the first bytes say it, whether FILE:PART names a part of such a file, extensions...): the one list.
+// A reader is a row here and a file with two functions, of which the second is for what is SNIFFED: the declarations
+// below. Where neither format nor extension is known, the first row whose function knows the bytes is taken.
+#define KM_READERS(X)                                                                                        \
+    X(npy, SNIFFED, 0, ".npy")                                                                               \
+    X(npz, SNIFFED, 0, ".npz")                                                                               \
+    X(h5, SNIFFED, 1, ".h5", ".hdf5", ".he5")                                                                \
+    X(mtx, SNIFFED, 0, ".mtx")                                                                               \
+    X(svmlight, SNIFFED, 0, ".svm", ".svmlight", ".libsvm")                                                  \
+    X(csv, SNIFFED, 0, ".csv")                                                                               \
+    X(tsv, UNSNIFFED, 0, ".tsv", ".tab")                                                                     \
+    X(f32, UNSNIFFED, 0, ".f32")                                                                             \
+    X(f64, UNSNIFFED, 0, ".f64")
+
+#define KM_READER_SNIFFED(name) int km_##name##_sniff(const km_input *input);
+#define KM_READER_UNSNIFFED(name)
+#define KM_READER(name, sniffed, has_parts, ...)                                                             \
+    KM_READER_##sniffed(name) km_status km_##name##_open(km_table *table, km_input *input,                   \
+                                                         const km_data_params *params, km_error *err);
+KM_READERS(KM_READER)
 
 // Opens with params->format, else by the file's extension, else by content.
 km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err);
@@ -135,25 +153,10 @@ const char *km_input_format(const km_input *input, const km_data_params *params,
 // Reads an input that was opened before, and stays the caller's, by params->format.
 km_status km_table_read_input(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 
-int km_npy_sniff(const km_input *input);
-km_status km_npy_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
-int km_text_sniff(const km_input *input);
-km_status km_csv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
-km_status km_tsv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 // Refuses text whose first bytes are none: zeros, UTF-16.
 km_status km_text_check(const unsigned char *head, int64_t size, const char *file, km_error *err);
 // The separator that the first line uses outside of quotes: a comma where there is one.
 char km_text_separator(const unsigned char *head, int64_t size);
-int km_npz_sniff(const km_input *input);
-km_status km_npz_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
-int km_h5_sniff(const km_input *input);
-km_status km_h5_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
-int km_svmlight_sniff(const km_input *input);
-km_status km_svmlight_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
-int km_mtx_sniff(const km_input *input);
-km_status km_mtx_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
-km_status km_f32_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
-km_status km_f64_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 
 // A number in any spelling of C's strtod but hexadecimal, with "." whatever the locale, spaces around it allowed.
 // Zero when `text`, which has a zero after its `size` bytes, is not that.

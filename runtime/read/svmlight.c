@@ -311,7 +311,7 @@ static int tell_line(const unsigned char *at, const unsigned char *end) {
 
 int km_svmlight_sniff(const km_input *input) {
     const unsigned char *at = input->head, *end = at + input->head_size;
-    if (!km_text_sniff(input)) return 0;
+    if (!km_csv_sniff(input)) return 0;
     while (at < end) {
         const unsigned char *newline = memchr(at, '\n', (size_t)(end - at));
         const unsigned char *line_end = newline ? newline : end;
