@@ -246,6 +246,11 @@ static int64_t code_bits(const km_plan *plan) {
     return bits;
 }
 
+// Centroids of a slot that wait with an ambiguous point are bits of a number of 32 bits, or 64.
+static int has_many_candidates(const km_plan *plan) {
+    return plan->spec.clusters[plan->spec.clusters_count - 1] > 32;
+}
+
 static const char *expanded_refused(const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     if (spec->type != KM_FLOAT32) return "the form is for float32";
@@ -285,10 +290,10 @@ static int lay_out(expanded_shape *shape, const km_plan *plan, int64_t tiles_max
 
 // As templates/cuda/sparse/products.cu has it.
 static int64_t expanded_bytes(const expanded_shape *shape, const km_plan *plan) {
-    enum { FACTS = 32, QUEUE_BYTES = 64 * 8, CONTEXT = 208 };
+    enum { FACTS = 32, QUEUE = 64, CONTEXT = 208 };
     int64_t restarts = columns_of(plan) / plan->clusters_sum, slots = slots_of(plan);
     int64_t warp = steps_of(plan) * TILE * 32 + 16 + 2 * slots * TILE * label_bytes(plan) +
-                   shape->listed * TILE * 4 + TILE + QUEUE_BYTES;
+                   shape->listed * TILE * 4 + TILE + QUEUE * (has_many_candidates(plan) ? 16 : 12);
     int64_t sums = columns_of(plan) * (plan->spec.features + 1) * 8;
     return CONTEXT + restarts * shape->tiles * steps_of(plan) * 256 + km_round_up(sums, 16) + slots * FACTS +
            shape->warps * km_round_up(warp, 16);
@@ -517,6 +522,7 @@ static void name_expanded(km_env *env, const km_plan *plan) {
                    : steps_of(plan) <= 8         ? steps_of(plan)
                                                  : 4);
     km_env_set_int(env, "code_bits", code_bits(plan));
+    km_env_set_flag(env, "many_candidates", has_many_candidates(plan));
     for (int64_t i = 0; i < shape->panels_count; i++) {
         char text[24];
         snprintf(text, sizeof text, "%lld", (long long)i);

@@ -3,7 +3,7 @@
 //@ words cuda/words.cu
 //@ include cuda/head.h
 //@ verbatim cuda/sparse/points.h
-//@ use unroll_for unroll_1_for unroll_2_for warp_sum warp_max halves low_half mma_f16 ldmatrix_x4 shared_address
+//@ use unroll_for unroll_1_for warp_sum warp_max halves low_half mma_f16 ldmatrix_x4 shared_address
 //@ use prmt prmt_by mma_s8 mma_s8_u8
 
 // The pass, design `sparse_warps`, form `expanded`: points in the layout CSR, up to a few hundred features, float32.
@@ -13,8 +13,8 @@
 //     x . (c - p) - (|c|^2 - |p|^2) / 2,   p the mean of the slot's centroids,
 // scaled by a power of two; the constant is three halves that meet columns of 1, 2^-11 and 2^-22. A bound on all that
 // rounding may hide grows with |x| and with the length of what rounding took from x. A point whose best two scores lie
-// within it is ambiguous: it waits in a queue, and is decided again by scores in double over its nonzeros in their
-// order, a lane each. Ties go to the lowest index.
+// within it is ambiguous: it waits in a queue with its candidates, the centroids that may be the nearest one, and is
+// decided again by their scores in double over its nonzeros in their order, a lane each. Ties go to the lowest index.
 //
 // Sums. Values are multiples of a power of two for each feature, so sums are integers, which are the same in any order.
 // A point joins the sums of its cluster when its label changes, and leaves those of the cluster before: sums and labels

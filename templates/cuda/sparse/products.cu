@@ -10,10 +10,18 @@ struct __align__(16) km_slot_facts {
     //@ end
 };
 
+// A set of centroids of a slot.
+//@ if many_candidates
+typedef unsigned long long km_candidates;
+//@ else
+typedef unsigned km_candidates;
+//@ end
+
 // An ambiguous point that waits.
 struct km_waiting {
     unsigned point; // n is below 2^32 there
     int slot;
+    km_candidates candidates;
 };
 
 // Shared memory of a warp.
@@ -180,45 +188,60 @@ __device__ __forceinline__ void km_do_moves(km_tile &tile) {
     __syncwarp();
 }
 
-// Scores of a point and AT_ONCE centroids of a slot from column `first` on, in double, over its nonzeros in their
-// order. Behind column `last` they are those of `last`.
-enum { AT_ONCE = 4 };
-__device__ __forceinline__ void km_exact_scores(double (&scores)[AT_ONCE], const km_row &row, int first,
-                                                int last) {
+// Scores of a point and two columns, in double, over its nonzeros in their order.
+__device__ __forceinline__ void km_exact_scores(double (&scores)[2], const km_row &row,
+                                                const int (&columns)[2]) {
+    constexpr unsigned AHEAD = 4; // nonzeros that are read at a time
     const float *values = (const float *)km_memory().points.values + row.begin;
     const km_index *indices = (const km_index *)km_memory().points.indices + row.begin;
-    const float *centroids[AT_ONCE];
-    KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++) {
-        centroids[j] = (const float *)km_memory().args->centroids + min(first + j, last) * (long long)D;
-        scores[j] = 0;
+    const float *first = (const float *)km_memory().args->centroids + columns[0] * (long long)D,
+                *second = (const float *)km_memory().args->centroids + columns[1] * (long long)D;
+    scores[0] = scores[1] = 0;
+    KM_UNROLL_1_FOR (unsigned at = 0; at < row.count; at += AHEAD) {
+        float x[AHEAD];
+        unsigned f[AHEAD];
+        KM_UNROLL_FOR (unsigned a = 0; a < AHEAD; a++) { // behind the last one 0, which changes no score
+            x[a] = at + a < row.count ? __ldg(values + at + a) : 0;
+            f[a] = at + a < row.count ? __ldg(indices + at + a) : 0;
+        }
+        KM_UNROLL_FOR (unsigned a = 0; a < AHEAD; a++) {
+            scores[0] = fma((double)x[a], (double)__ldg(first + f[a]), scores[0]);
+            scores[1] = fma((double)x[a], (double)__ldg(second + f[a]), scores[1]);
+        }
     }
-    KM_UNROLL_2_FOR (unsigned at = 0; at < row.count; at++) {
-        const double x = __ldg(values + at);
-        const unsigned f = __ldg(indices + at);
-        KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++)
-            scores[j] = fma(x, (double)__ldg(centroids[j] + f), scores[j]);
-    }
-    KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++)
-        scores[j] -= km_memory().workspace.halves[min(first + j, last)];
+    for (int i = 0; i < 2; i++) scores[i] -= km_memory().workspace.halves[columns[i]];
 }
 
-// Decides the last points of the queue, up to 32, by scores in double, a lane each, and moves them.
+// The lowest candidate, which is taken out of the set.
+__device__ __forceinline__ int km_take_candidate(km_candidates &left) {
+    //@ if many_candidates
+    const int lowest = __ffsll((long long)left) - 1;
+    //@ else
+    const int lowest = __ffs((int)left) - 1;
+    //@ end
+    left &= left - 1;
+    return lowest;
+}
+
+// Decides the last points of the queue, up to 32, by scores of their candidates in double, a lane each, and moves them.
 static __device__ __noinline__ void km_resolve(int first, int count) {
     const int lane = threadIdx.x % 32;
     __syncwarp();
     if (lane < count) {
         const km_waiting own = km_warp_memory_of().queue[first + lane];
         const km_row row = km_row_of(km_memory().points, own.point);
-        const int column = km_first_column(own.slot), k = km_ks[own.slot % KS];
+        const int column = km_first_column(own.slot);
+        km_candidates left = own.candidates;
         double best = -1e308;
         int label = 0;
-        KM_UNROLL_1_FOR (int first = 0; first < k; first += AT_ONCE) {
-            double scores[AT_ONCE];
-            km_exact_scores(scores, row, column + first, column + k - 1);
-            KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++) {
-                label = scores[j] > best ? first + j : label;
-                best = fmax(best, scores[j]);
-            }
+        while (left) { // two at a time, the lowest first
+            const int lower = km_take_candidate(left), higher = left ? km_take_candidate(left) : lower;
+            double scores[2];
+            km_exact_scores(scores, row, {column + lower, column + higher});
+            if (scores[0] > best) label = lower;
+            best = fmax(best, scores[0]);
+            if (scores[1] > best) label = higher;
+            best = fmax(best, scores[1]);
         }
         km_slot_facts &facts = km_memory().facts[own.slot];
         km_label *stored = km_labels_of(*km_memory().args, km_memory().workspace, own.slot) + own.point;
@@ -250,11 +273,11 @@ static __device__ __noinline__ void km_resolve(int first, int count) {
 }
 
 // Adds points of these lanes to the queue.
-__device__ __forceinline__ void km_defer(km_tile &tile, unsigned lanes, int slot) {
+__device__ __forceinline__ void km_defer(km_tile &tile, unsigned lanes, int slot, km_candidates candidates) {
     const int lane = threadIdx.x % 32;
     if (lanes >> lane & 1)
         km_warp_memory_of().queue[tile.queued + __popc(lanes & ~(ALL << lane))] = {
-            tile.index * TILE + km_point_of(lane), slot};
+            tile.index * TILE + km_point_of(lane), slot, candidates};
     tile.queued += __popc(lanes);
     if (tile.queued < 32) return;
     tile.queued -= 32;
@@ -273,14 +296,17 @@ __device__ __forceinline__ km_before km_before_of(const km_tile &tile, int slot)
             facts.active, facts.begun};
 }
 
-// Decides the label of the lane's point in a slot, whose nearest centroid has a score by `gap` above all others.
-__device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before, int slot, int label,
-                                          float gap) {
+// By how much the lane's point must be nearer to a centroid of a slot than to all others.
+__device__ __forceinline__ float km_limit_of(const km_tile &tile, const km_before &before) {
+    return fmaf(km_low_half(tile.bounds), before.margin.by_norm,
+                fmaf(km_low_half(tile.bounds >> 16), before.margin.by_rest, before.margin.least));
+}
+
+// Stores the label of the lane's point in a slot, unless the point is ambiguous; returns the lanes whose point is.
+__device__ __forceinline__ unsigned km_decide(km_tile &tile, const km_before &before, int slot, int label,
+                                              bool is_clear) {
     const unsigned point = km_point_of(threadIdx.x % 32);
-    const float limit =
-        fmaf(km_low_half(tile.bounds), before.margin.by_norm,
-             fmaf(km_low_half(tile.bounds >> 16), before.margin.by_rest, before.margin.least));
-    const bool takes_part = tile.valid && before.active, ambiguous = takes_part && !(gap > limit);
+    const bool takes_part = tile.valid && before.active, ambiguous = takes_part && !is_clear;
     if (takes_part && !ambiguous && (before.old != label || !before.begun)) {
         const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
                        from = first + before.old * (D + 1);
@@ -302,8 +328,7 @@ __device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before
                                   km_memory().workspace.scales[D]));
         //@ end
     }
-    const unsigned lanes = __ballot_sync(ALL, ambiguous);
-    if (lanes) km_defer(tile, lanes, slot);
+    return __ballot_sync(ALL, ambiguous);
 }
 
 // The best two scores of a point. The last bits of the best one are its index in the slot.
@@ -328,6 +353,33 @@ template <int WIDTH> __device__ __forceinline__ void km_exchange(km_best_two (&f
     }
 }
 
+// The candidates of the lane's point: centroids whose score is not below `least`. The lanes of a quad have scores of
+// its four points with some of the centroids each; a lane gets what all of them have seen of its own point.
+template <int K, int COLUMN, int TILES>
+__device__ __forceinline__ km_candidates km_candidates_of(const float (&sums)[2][TILES][4], float least) {
+    const unsigned lane = threadIdx.x % 32;
+    km_candidates seen[4]; // of rows lane / 4 + 8 q
+    KM_UNROLL_FOR (int q = 0; q < 4; q++) {
+        const float own = __shfl_sync(ALL, least, (int)(lane & ~3u) + q);
+        seen[q] = 0;
+        KM_UNROLL_FOR (int j = 0; j < (K + 3) / 4; j++) {
+            const float score = sums[q / 2][(COLUMN + j) / 2][q % 2 * 2 + (COLUMN + j) % 2];
+            const float rounded = __uint_as_float((__float_as_uint(score) & ~CODE) | (4 * j + lane % 4));
+            seen[q] |= (km_candidates) !(rounded < own) << 4 * j;
+        }
+        seen[q] <<= lane % 4;
+    }
+    KM_UNROLL_FOR (int width = 2; width > 0; width /= 2) {
+        const bool upper = lane & width;
+        KM_UNROLL_FOR (int i = 0; i < width; i++) {
+            const km_candidates kept = upper ? seen[i + width] : seen[i],
+                                given = upper ? seen[i] : seen[i + width];
+            seen[i] = kept | __shfl_xor_sync(ALL, given, width);
+        }
+    }
+    return seen[0] & ~(km_candidates)0 >> (sizeof(km_candidates) * 8 - K);
+}
+
 // Labels of the slots of K list entries I to END - 1 of a restart; the lane's scores of the first are in COLUMN and the
 // next ones of `sums`.
 template <int I, int END, int COLUMN, int TILES>
@@ -347,8 +399,13 @@ __device__ __forceinline__ void km_label_slots(const float (&sums)[2][TILES][4],
             }
         km_exchange<2>(found);
         km_exchange<1>(found);
-        km_decide(tile, before, restart * KS + I, __float_as_uint(found[0].best) & CODE,
-                  found[0].best - found[0].second);
+        const float limit = km_limit_of(tile, before);
+        const unsigned lanes =
+            km_decide(tile, before, restart * KS + I, __float_as_uint(found[0].best) & CODE,
+                      found[0].best - found[0].second > limit);
+        if (lanes)
+            km_defer(tile, lanes, restart * KS + I,
+                     km_candidates_of<km_k_at(I), COLUMN>(sums, __fsub_rd(found[0].best, limit)));
         km_label_slots<I + 1, END, COLUMN + WIDTH>(sums, tile, restart);
     }
 }

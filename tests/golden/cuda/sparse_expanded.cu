@@ -10,8 +10,8 @@
 //     x . (c - p) - (|c|^2 - |p|^2) / 2,   p the mean of the slot's centroids,
 // scaled by a power of two; the constant is three halves that meet columns of 1, 2^-11 and 2^-22. A bound on all that
 // rounding may hide grows with |x| and with the length of what rounding took from x. A point whose best two scores lie
-// within it is ambiguous: it waits in a queue, and is decided again by scores in double over its nonzeros in their
-// order, a lane each. Ties go to the lowest index.
+// within it is ambiguous: it waits in a queue with its candidates, the centroids that may be the nearest one, and is
+// decided again by their scores in double over its nonzeros in their order, a lane each. Ties go to the lowest index.
 //
 // Sums. Values are multiples of a power of two for each feature, so sums are integers, which are the same in any order.
 // A point joins the sums of its cluster when its label changes, and leaves those of the cluster before: sums and labels
@@ -235,6 +235,9 @@ struct __align__(16) km_slot_facts {
     int active, begun; // begun: labels and sums of a pass are there
 };
 
+// A set of centroids of a slot.
+typedef unsigned km_candidates;
+
 // ... 3 definitions
 
 // Dynamic shared memory. Functions find all they need here, which takes no registers.
@@ -272,23 +275,32 @@ struct km_tile {
 
 // ... 8 definitions
 
-// Decides the last points of the queue, up to 32, by scores in double, a lane each, and moves them.
+// The lowest candidate, which is taken out of the set.
+__device__ __forceinline__ int km_take_candidate(km_candidates &left) {
+    const int lowest = __ffs((int)left) - 1;
+    left &= left - 1;
+    return lowest;
+}
+
+// Decides the last points of the queue, up to 32, by scores of their candidates in double, a lane each, and moves them.
 static __device__ __noinline__ void km_resolve(int first, int count) {
     const int lane = threadIdx.x % 32;
     __syncwarp();
     if (lane < count) {
         const km_waiting own = km_warp_memory_of().queue[first + lane];
         const km_row row = km_row_of(km_memory().points, own.point);
-        const int column = km_first_column(own.slot), k = km_ks[own.slot % KS];
+        const int column = km_first_column(own.slot);
+        km_candidates left = own.candidates;
         double best = -1e308;
         int label = 0;
-        KM_UNROLL_1_FOR (int first = 0; first < k; first += AT_ONCE) {
-            double scores[AT_ONCE];
-            km_exact_scores(scores, row, column + first, column + k - 1);
-            KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++) {
-                label = scores[j] > best ? first + j : label;
-                best = fmax(best, scores[j]);
-            }
+        while (left) { // two at a time, the lowest first
+            const int lower = km_take_candidate(left), higher = left ? km_take_candidate(left) : lower;
+            double scores[2];
+            km_exact_scores(scores, row, {column + lower, column + higher});
+            if (scores[0] > best) label = lower;
+            best = fmax(best, scores[0]);
+            if (scores[1] > best) label = higher;
+            best = fmax(best, scores[1]);
         }
         km_slot_facts &facts = km_memory().facts[own.slot];
         km_label *stored = km_labels_of(*km_memory().args, km_memory().workspace, own.slot) + own.point;
@@ -314,16 +326,13 @@ static __device__ __noinline__ void km_resolve(int first, int count) {
     __syncwarp();
 }
 
-// ... 3 definitions
+// ... 4 definitions
 
-// Decides the label of the lane's point in a slot, whose nearest centroid has a score by `gap` above all others.
-__device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before, int slot, int label,
-                                          float gap) {
+// Stores the label of the lane's point in a slot, unless the point is ambiguous; returns the lanes whose point is.
+__device__ __forceinline__ unsigned km_decide(km_tile &tile, const km_before &before, int slot, int label,
+                                              bool is_clear) {
     const unsigned point = km_point_of(threadIdx.x % 32);
-    const float limit =
-        fmaf(km_low_half(tile.bounds), before.margin.by_norm,
-             fmaf(km_low_half(tile.bounds >> 16), before.margin.by_rest, before.margin.least));
-    const bool takes_part = tile.valid && before.active, ambiguous = takes_part && !(gap > limit);
+    const bool takes_part = tile.valid && before.active, ambiguous = takes_part && !is_clear;
     if (takes_part && !ambiguous && (before.old != label || !before.begun)) {
         const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
                        from = first + before.old * (D + 1);
@@ -335,11 +344,10 @@ __device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before
         if (!km_makes_anew())
             km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
     }
-    const unsigned lanes = __ballot_sync(ALL, ambiguous);
-    if (lanes) km_defer(tile, lanes, slot);
+    return __ballot_sync(ALL, ambiguous);
 }
 
-// ... 13 definitions
+// ... 14 definitions
 
 // A tile of points with all slots.
 __device__ __forceinline__ void km_label_tile(km_tile &tile) {
