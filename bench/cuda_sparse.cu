@@ -299,6 +299,7 @@ template <typename Real, typename Index> static int run(const job &job) {
     unsigned long long wrong[2] = {0, 0}, moved = 0;
     double worst = 0;
     std::string parts;
+    unsigned long long digest = 0xcbf29ce484222325ull; // of the totals after the first and the last pass
     for (int pass = 0; pass < job.passes; pass++) {
         CHECK(cudaMemcpy(used, centroids, start.size() * sizeof(Real), cudaMemcpyDeviceToDevice));
         launch(KM_STAGE_PASS, &events);
@@ -339,6 +340,12 @@ template <typename Real, typename Index> static int run(const job &job) {
             std::vector<double> a((long long)rows * (d + 1ll)), b(a.size());
             CHECK(cudaMemcpy(a.data(), sums, a.size() * 8, cudaMemcpyDeviceToHost));
             CHECK(cudaMemcpy(b.data(), totals, b.size() * 8, cudaMemcpyDeviceToHost));
+            for (double total : b) {
+                unsigned long long bits;
+                memcpy(&bits, &total, 8);
+                digest = (digest ^ bits) * 0x100000001b3ull;
+                digest ^= digest >> 29;
+            }
             for (size_t i = 0; i < a.size(); i++) worst = std::max(worst, std::fabs(a[i] - b[i]) / (1 + std::fabs(a[i])));
             CHECK(cudaFree(wrong_device));
             CHECK(cudaFree(sums));
@@ -352,9 +359,9 @@ template <typename Real, typename Index> static int run(const job &job) {
     std::sort(later.begin(), later.end());
     const double median = later.empty() ? pass_ms[0] : later[later.size() / 2];
     printf("n=%lld d=%d nnz/row=%.2f K=%d..%d: read %.4f ms (%.0f GB/s); pass first %.3f mean %.3f median %.3f ms = %.1f, %.1f, %.1f reads; "
-           "labels not the best %llu, beyond the contract %llu, sums off %.1e%s\n   %s\n",
+           "labels not the best %llu, beyond the contract %llu, sums off %.1e, digest %016llx%s\n   %s\n",
            n, d, (double)nonzeros / (double)n, job.low, job.high, read_ms, (double)read_bytes / read_ms * 1e-6, pass_ms[0], mean, median,
-           pass_ms[0] / read_ms, mean / read_ms, median / read_ms, wrong[0], wrong[1], worst,
+           pass_ms[0] / read_ms, mean / read_ms, median / read_ms, wrong[0], wrong[1], worst, digest,
            wrong[1] || worst > 1e-9 || wrong[0] > 100 ? " WRONG" : "", parts.c_str());
     return wrong[1] || worst > 1e-9;
 }
