@@ -385,6 +385,18 @@ START_TEST(whitespace_takes_no_memory) {
 }
 END_TEST
 
+// Formats are told by what a file begins with.
+START_TEST(blank_beginning) {
+    run("{ head -c 3M /dev/zero | tr '\\0' '\\n'; printf '1 1:1 3:2\\n2 2:3\\n'; } >x");
+    refuse_file("x", KM_ERROR_DATA,
+                "x begins with more than a MiB of blank lines; leave them out, e.g. by "
+                "sed '/[^[:space:]]/,$!d'");
+    run("sed '/[^[:space:]]/,$!d' x >y");
+    open_file("y");
+    expect_values(2, 3, six);
+}
+END_TEST
+
 // Rows, lines and words that are longer than the window.
 START_TEST(long_text) {
     enum { N = 200000 };
@@ -909,6 +921,7 @@ int main(void) {
     tcase_add_test(tests, columns);
     tcase_add_test(tests, weights_and_nan);
     tcase_add_test(tests, whitespace_takes_no_memory);
+    tcase_add_test(tests, blank_beginning);
     tcase_add_test(tests, long_text);
     tcase_add_test(tests, many_rows);
     if (km_built_with(KM_PART_ZLIB)) tcase_add_test(tests, packed_text);
