@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -172,19 +173,35 @@ def test_another_handler_is_obeyed():
 
 
 def test_other_threads_run_meanwhile():
-    ticks, done = [], threading.Event()
+    """What another thread does once the fit is under way ends the fit; time ends it where that thread has no turn."""
+    under_way = threading.Event()
 
-    def tick():
-        while not done.is_set():
-            ticks.append(time.monotonic())
+    class Told(logging.Handler):
+        def emit(self, record):
+            if "points read" in record.getMessage():
+                under_way.set()
+
+    def end():
+        under_way.wait()
+        for _ in range(20):
             time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
 
-    thread = threading.Thread(target=tick)
+    log, told = logging.getLogger("kmgen"), Told()
+    level, before = log.level, signal.signal(signal.SIGINT, signal.default_int_handler)
+    log.addHandler(told)
+    log.setLevel("INFO")
+    thread = threading.Thread(target=end)
     thread.start()
-    kmgen.KMeansSweep("2..12", n_init=2, max_iter=40, device="cpu").fit(noise(20000))
-    done.set()
-    thread.join()
-    assert len(ticks) > 20
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kmgen.KMeansSweep(**LONG, verbose=2, time_max=60).fit(noise())
+    finally:
+        under_way.set()
+        thread.join()
+        log.removeHandler(told)
+        log.setLevel(level)
+        signal.signal(signal.SIGINT, before)
 
 
 def test_threads_side_by_side(points):
