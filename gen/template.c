@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "template.h"
+#include "env.h"
 #include "../base/error.h"
 #include "../base/text.h"
 
@@ -9,169 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Names and lists -------------------------------------------------------------------------------------------
-
-typedef struct env_name {
-    char *name, *text;
-} env_name;
-
-typedef struct env_list {
-    char *name;
-    km_env **items;
-    int64_t count, capacity;
-} env_list;
-
-struct km_env {
-    km_env *parent; // NULL for the root
-    char *text;     // an item's own text
-    env_name *names;
-    env_list *lists;
-    int64_t names_count, names_capacity, lists_count, lists_capacity;
-    int failed; // of the root: memory ran out somewhere in the tree
-};
-
-km_env *km_env_create(void) {
-    return calloc(1, sizeof(km_env));
-}
-
-void km_env_destroy(km_env **env) {
-    km_env *e = *env;
-    if (!e) return;
-    for (int64_t i = 0; i < e->names_count; i++) {
-        free(e->names[i].name);
-        free(e->names[i].text);
-    }
-    for (int64_t i = 0; i < e->lists_count; i++) {
-        for (int64_t j = 0; j < e->lists[i].count; j++) km_env_destroy(&e->lists[i].items[j]);
-        free(e->lists[i].items);
-        free(e->lists[i].name);
-    }
-    free(e->names);
-    free(e->lists);
-    free(e->text);
-    free(e);
-    *env = NULL;
-}
-
-static km_env *env_root(km_env *env) {
-    while (env->parent) env = env->parent;
-    return env;
-}
-
-static void env_fail(km_env *env) {
-    env_root(env)->failed = 1;
-}
-
-// Makes room for one more element; 0 after a failure, which the root keeps.
-static int env_grow(km_env *env, void **array, int64_t count, int64_t *capacity, size_t element_size) {
-    if (count < *capacity) return 1;
-    int64_t grown = *capacity ? 2 * *capacity : 8;
-    void *moved = realloc(*array, (size_t)grown * element_size);
-    if (!moved) {
-        env_fail(env);
-        return 0;
-    }
-    *array = moved;
-    *capacity = grown;
-    return 1;
-}
-
-// Whether a name equals these bytes of a template, which may hold zeros.
-static int is_name(const char *name, const char *bytes, size_t length) {
-    return strlen(name) == length && !memcmp(name, bytes, length);
-}
-
-static env_name *name_find(const km_env *env, const char *name, size_t length) {
-    for (int64_t i = 0; i < env->names_count; i++) {
-        if (is_name(env->names[i].name, name, length)) return &env->names[i];
-    }
-    return NULL;
-}
-
-static env_list *list_find(const km_env *env, const char *name, size_t length) {
-    for (int64_t i = 0; i < env->lists_count; i++) {
-        if (is_name(env->lists[i].name, name, length)) return &env->lists[i];
-    }
-    return NULL;
-}
-
-// Takes `text`, which may be NULL after a failed allocation.
-static void env_put(km_env *env, const char *name, char *text) {
-    env_name *known = text ? name_find(env, name, strlen(name)) : NULL;
-    if (known) {
-        free(known->text);
-        known->text = text;
-        return;
-    }
-    char *copy = text ? strdup(name) : NULL;
-    if (!copy ||
-        !env_grow(env, (void **)&env->names, env->names_count, &env->names_capacity, sizeof *env->names)) {
-        env_fail(env);
-        free(copy);
-        free(text);
-        return;
-    }
-    env->names[env->names_count++] = (env_name){copy, text};
-}
-
-void km_env_set(km_env *env, const char *name, const char *format, ...) {
-    char *text = NULL;
-    va_list args;
-    va_start(args, format);
-    if (vasprintf(&text, format, args) < 0) text = NULL;
-    va_end(args);
-    env_put(env, name, text);
-}
-
-void km_env_set_text(km_env *env, const char *name, km_text *text) {
-    char *taken;
-    km_text_take(&taken, text, NULL); // NULL when it failed, which env_put keeps
-    env_put(env, name, taken);
-}
-
-void km_env_set_int(km_env *env, const char *name, int64_t value) {
-    km_env_set(env, name, "%lld", (long long)value);
-}
-
-void km_env_set_flag(km_env *env, const char *name, int value) {
-    km_env_set(env, name, "%d", value != 0);
-}
-
-static env_list *list_make(km_env *env, const char *name) {
-    env_list *list = list_find(env, name, strlen(name));
-    if (list) return list;
-    char *copy = strdup(name);
-    if (!copy ||
-        !env_grow(env, (void **)&env->lists, env->lists_count, &env->lists_capacity, sizeof *env->lists)) {
-        env_fail(env);
-        free(copy);
-        return NULL;
-    }
-    env->lists[env->lists_count] = (env_list){.name = copy};
-    return &env->lists[env->lists_count++];
-}
-
-void km_env_list(km_env *env, const char *list) {
-    list_make(env, list);
-}
-
-km_env *km_env_item(km_env *env, const char *list_name, const char *text) {
-    env_list *list = list_make(env, list_name);
-    km_env *item = list ? km_env_create() : NULL;
-    if (item) item->text = strdup(text);
-    if (!item || !item->text ||
-        !env_grow(env, (void **)&list->items, list->count, &list->capacity, sizeof(km_env *))) {
-        km_env_destroy(&item);
-        env_fail(env);
-        return env; // any item will do: nothing is expanded after a failure
-    }
-    item->parent = env;
-    list->items[list->count++] = item;
-    return item;
-}
-
-// Expansion -------------------------------------------------------------------------------------------------
-
 enum { INCLUDES_MAX = 16, BLOCKS_MAX = 32 }; // inside each other
 
 // A name that holds only around the line that is being expanded: a loop's variable, an include's parameter.
@@ -179,9 +16,9 @@ typedef struct scope {
     const struct scope *outer;
     const char *variable;
     size_t variable_length;
-    const char *text;     // its own text, or NULL
-    const km_env *item;   // whose names are $variable_name, or NULL
-    const env_list *list; // the list that a parameter stands for, or NULL
+    const char *text;         // its own text, or NULL
+    const km_env *item;       // whose names are $variable_name, or NULL
+    const km_env_items *list; // the list that a parameter stands for, or NULL
 } scope;
 
 typedef enum use_state { NOT_USED, BEING_USED, USED } use_state;
@@ -257,25 +94,27 @@ static const char *find_text(const expander *e, const scope *scopes, const char 
     for (const scope *s = scopes; s; s = s->outer) {
         if (s->text && is_variable(s, name, length)) return s->text;
         const char *rest = inside_item(s, name, length);
-        const env_name *found = rest ? name_find(s->item, rest, length - (size_t)(rest - name)) : NULL;
+        const km_env_name *found = rest ? km_env_find(s->item, rest, length - (size_t)(rest - name)) : NULL;
         if (found) return found->text;
     }
     for (const km_env *env = e->env; env; env = env->parent) {
-        const env_name *found = name_find(env, name, length);
+        const km_env_name *found = km_env_find(env, name, length);
         if (found) return found->text;
     }
     return NULL;
 }
 
-static const env_list *find_list(const expander *e, const scope *scopes, const char *name, size_t length) {
+static const km_env_items *find_list(const expander *e, const scope *scopes, const char *name,
+                                     size_t length) {
     for (const scope *s = scopes; s; s = s->outer) {
         if (s->list && is_variable(s, name, length)) return s->list;
         const char *rest = inside_item(s, name, length);
-        const env_list *found = rest ? list_find(s->item, rest, length - (size_t)(rest - name)) : NULL;
+        const km_env_items *found =
+            rest ? km_env_find_list(s->item, rest, length - (size_t)(rest - name)) : NULL;
         if (found) return found;
     }
     for (const km_env *env = e->env; env; env = env->parent) {
-        const env_list *found = list_find(env, name, length);
+        const km_env_items *found = km_env_find_list(env, name, length);
         if (found) return found;
     }
     return NULL;
@@ -405,7 +244,7 @@ static km_status control_for(expander *e, const scope *scopes, reader *r, const 
                              int active) {
     reader opened = *r;
     if (count != 4 || !word_is(words[2], "in")) return fail_at(e, r, "expected //@ for NAME in LIST");
-    const env_list *list = active ? find_list(e, scopes, words[3].text, words[3].length) : NULL;
+    const km_env_items *list = active ? find_list(e, scopes, words[3].text, words[3].length) : NULL;
     if (active && !list) return fail_at(e, r, "unknown list %.*s", (int)words[3].length, words[3].text);
     scope inner = {.outer = scopes, .variable = words[1].text, .variable_length = words[1].length};
     int64_t items = list ? list->count : 0;
@@ -422,7 +261,7 @@ static km_status control_for(expander *e, const scope *scopes, reader *r, const 
 
 static definition *find_definition(const expander *e, const char *name, size_t length) {
     for (int64_t i = 0; i < e->definitions_count; i++)
-        if (is_name(e->definitions[i].name, name, length)) return &e->definitions[i];
+        if (km_env_is_name(e->definitions[i].name, name, length)) return &e->definitions[i];
     return NULL;
 }
 
