@@ -6,24 +6,17 @@
 #include "../../base/size.h"
 #include "../../base/text.h"
 #include "../../gen/numbers.h"
-#include "../../gen/space.h"
-#include "../../gen/tuning.h"
 #include "../../gen/words.h"
-#include "../../gen/yaml_reader.h"
 #include "../file.h"
 #include "../build.h"
 #include "../module_state.h"
 #include "../threads.h"
-#include "journal.h"
-#include "search.h"
-#include "worker.h"
+#include "running.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     SAMPLES_FIRST =
@@ -32,7 +25,6 @@ enum {
         4, // ... else so many more; and as many anew, times two, before it is taken for the fastest
     SAMPLES_CONFIRM = 15, // of the default and each finalist, turn by turn
     FINALISTS = 4,
-    COMPILERS_MAX = 32,
     NOTHING = -1, // what a compiler is at, where it is no candidate
     OPENING = -2,
     AHEAD = 48,      // candidates that are compiled ahead of the search
@@ -46,26 +38,6 @@ static const double HANG_TIMES = 10;      // the fastest one's time; then a cand
 static const double PATIENCE_LEAST_MS =
     15e3; // a machine that is busy with compilers may be slow to load points
 static const double LOAD_MS = 60e3, COMPILE_MS = 300e3; // for the first points; for a compiler
-
-// One running tuning.
-typedef struct tuning {
-    const km_tune_params *params;
-    km_tune_result *result;
-    km_space space;
-    km_search *search;
-    km_journal journal;
-    km_tuning table;
-    char table_path[4200];
-    km_measure_params measure_params;
-    km_measure *own;    // measures in this process, or
-    km_worker measurer; // ... in that one
-    km_worker compilers[COMPILERS_MAX];
-    int64_t compiling[COMPILERS_MAX]; // the candidate that each compiles, or one of these
-    unsigned char *is_compiled;       // of each candidate: it was given to one
-    int64_t compilers_count, incumbent, failures, answers; // of the process that measures
-    double began_ms, first_ms, longest_ms;
-    km_error *err;
-} tuning;
 
 void km_tune_params_init(km_tune_params *params) {
     km_module_params module;
@@ -83,16 +55,16 @@ void km_tune_result_destroy(km_tune_result **result) {
 
 // Time --------------------------------------------------------------------------------------------------------
 
-static double elapsed_s(const tuning *t) {
+static double elapsed_s(const km_tune_run *t) {
     return (km_now_ms() - t->began_ms) / 1e3;
 }
 
-static double best_ms(const tuning *t) {
+static double best_ms(const km_tune_run *t) {
     return t->incumbent >= 0 ? t->space.candidates[t->incumbent].ms : 0;
 }
 
 // Non-zero: it is to end with what it has.
-static int report(tuning *t, const char *phase, int64_t done, int64_t total, double share) {
+static int report(km_tune_run *t, const char *phase, int64_t done, int64_t total, double share) {
     double spent = elapsed_s(t), budget = t->params->budget_s * share;
     double left = done > 0 ? spent / (double)done * (double)(total - done) : 0;
     if (budget > 0 && (left > budget - spent || done == 0)) left = fmax(budget - spent, 0);
@@ -110,148 +82,8 @@ static int report(tuning *t, const char *phase, int64_t done, int64_t total, dou
     return t->result->stopped;
 }
 
-static int report_search(tuning *t) {
+static int report_search(km_tune_run *t) {
     return report(t, "measure", km_search_told(t->search), km_search_most(t->search), BUDGET_SEARCH);
-}
-
-// Preparation -------------------------------------------------------------------------------------------------
-
-// Points enough that no cache holds them, and so few that a pass takes tens of milliseconds at most.
-static int64_t points_of(const tuning *t, const km_device_facts *facts, km_error *err) {
-    enum {
-        MOST = 1 << 25,
-        LEAST = 1 << 18,
-        LEAST_CUDA = 1 << 22,
-        TRIAL = 1 << 20
-    }; // from there on one restart fills a GPU
-    const double pass_ms = 30;
-    const km_spec *spec = &t->result->spec;
-    int is_cuda = facts->target.kind == KM_TARGET_CUDA;
-    int64_t row = spec->features * km_type_bytes(spec->type), least = is_cuda ? LEAST_CUDA : LEAST;
-    int64_t points = (is_cuda ? 256 << 20 : 64 << 20) / row;
-    km_plan plan;
-    km_plan_params params;
-    km_plan_init(&plan);
-    km_plan_params_init(&params);
-    params.facts = facts;
-    params.points = TRIAL;
-    params.untuned = 1;
-    if (km_plan_make(&plan, spec, &params, err) == KM_OK) {
-        double per_point_ms = 1e-6 * plan.estimates[plan.design].total_ns;
-        points = km_min(points, (int64_t)(pass_ms / per_point_ms));
-    }
-    km_plan_clear(&plan);
-    if (facts->memory_free_bytes) points = km_min(points, facts->memory_free_bytes / 16 / row);
-    points = km_max(km_min(points, MOST), least);
-    int64_t rounded = least;
-    while (2 * rounded <= points) rounded *= 2;
-    return rounded;
-}
-
-// The driver's major version, as the kernel says it; 0: unknown.
-static int32_t driver_major(void) {
-    char *text = NULL;
-    int64_t size;
-    int32_t major = 0;
-    if (km_file_read(&text, &size, "/proc/driver/nvidia/version", 65536, NULL) == KM_OK)
-        for (const char *at = text; (at = strpbrk(at, "0123456789")) && !major;) {
-            char *end;
-            long number = strtol(at, &end, 10);
-            if (*end == '.' && number > 99) major = (int32_t)number;
-            at = end;
-        }
-    free(text);
-    return major;
-}
-
-static km_status describe_device(tuning *t, int device) {
-    km_tune_result *result = t->result;
-    km_device *opened;
-    KM_TRY(km_device_open(&opened, device, t->params->compiler, t->params->log, t->err));
-    result->facts = opened->facts;
-    opened->backend->compiler_name(result->compiler, sizeof result->compiler, opened);
-    km_device_close(&opened);
-    if (!result->spec.target.arch || result->spec.target.kind == KM_TARGET_AUTO)
-        result->spec.target = result->facts.target;
-    result->threads = result->facts.target.kind == KM_TARGET_CPU ? km_host_threads(t->params->threads) : 0;
-    if (result->threads) result->facts.units = result->threads;
-    if (result->facts.target.kind == KM_TARGET_CUDA) result->driver = driver_major();
-    return KM_OK;
-}
-
-static km_plan_params plan_params(const tuning *t) {
-    km_plan_params params;
-    km_plan_params_init(&params);
-    params.facts = &t->result->facts;
-    params.points = t->result->points;
-    params.threads = t->result->threads;
-    return params;
-}
-
-static km_status make_space(tuning *t) {
-    km_plan_params params = plan_params(t);
-    return km_space_make(&t->space, &t->result->spec, &params, t->params->full, t->err);
-}
-
-// All that the times depend on, but the candidate's own numbers.
-static km_status describe_measurement(char **about, const tuning *t) {
-    const km_tune_result *result = t->result;
-    km_text text = {0};
-    char target[32], hash[17];
-    km_target_text(target, sizeof target, result->spec.target);
-    km_text_printf(&text, "%s %s driver %d %s kmgen %s d %lld %s n %lld threads %lld K", result->facts.name,
-                   target, result->driver, result->compiler, KM_VERSION, (long long)result->spec.features,
-                   km_type_name(result->spec.type), (long long)result->points, (long long)result->threads);
-    for (int64_t i = 0; i < result->spec.clusters_count; i++)
-        km_text_printf(&text, " %d", result->spec.clusters[i]);
-    for (int design = KM_DESIGN_NONE + 1; design < KM_DESIGN_COUNT; design++) {
-        if (km_design_target((km_design)design) != result->facts.target.kind) continue;
-        km_templates_hash(hash, (km_design)design, result->spec.target);
-        km_text_printf(&text, " %s", hash);
-    }
-    return km_text_take(about, &text, t->err);
-}
-
-static km_status read_table(tuning *t) {
-    const km_tune_params *params = t->params;
-    const km_target target = t->result->spec.target; // a processor and a GPU run older ones, too
-    char name[KM_TUNING_NAME_MAX], *text = NULL;
-    int64_t size;
-    km_tuning_table_name(name, sizeof name, t->result->facts.name, target);
-    if (params->table)
-        snprintf(t->table_path, sizeof t->table_path, "%s", params->table);
-    else
-        snprintf(t->table_path, sizeof t->table_path, "%s/%s.yaml", params->tuning_dir, name);
-    km_tuning_init(&t->table);
-    snprintf(t->table.device, sizeof t->table.device, "%s", t->result->facts.name);
-    t->table.target = target;
-    if (access(t->table_path, F_OK) != 0 && errno == ENOENT) return KM_OK; // there is none yet
-    KM_TRY(km_file_read(&text, &size, t->table_path, KM_YAML_BYTES_MAX, t->err));
-    km_status status = km_tuning_parse(&t->table, text, size, t->table_path, t->err);
-    free(text);
-    if (status == KM_OK && memcmp(&t->table.target, &target, sizeof target) != 0) {
-        char theirs[32];
-        km_target_text(theirs, sizeof theirs, t->table.target);
-        return km_fail(t->err, KM_ERROR_SPEC, "%.500s is for %s: name another file", t->table_path, theirs);
-    }
-    if (status == KM_OK && strcmp(t->table.device, t->result->facts.name) != 0)
-        return km_fail(t->err, KM_ERROR_SPEC, "%.500s is of another device, %s: name another file",
-                       t->table_path, t->table.device);
-    return status;
-}
-
-static km_status open_files(tuning *t) {
-    char name[KM_TUNING_NAME_MAX], *about = NULL;
-    if (!t->params->tuning_dir && !t->params->table) return KM_OK;
-    km_tuning_name(name, sizeof name, t->result->facts.name); // one lock for all targets of a device
-    if (!t->params->tuning_dir) return read_table(t);
-    KM_TRY(describe_measurement(&about, t));
-    km_status status = km_journal_open(&t->journal, t->params->tuning_dir, name, about, t->err);
-    km_text_free(about);
-    // Behind its lock: what another tuning has just written to the table must not be lost.
-    if (status == KM_OK) status = read_table(t);
-    if (status == KM_OK && t->params->fresh) status = km_journal_forget(&t->journal, t->err);
-    return status;
 }
 
 // Search ------------------------------------------------------------------------------------------------------
@@ -272,7 +104,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static km_status make_search(tuning *t) {
+static km_status make_search(km_tune_run *t) {
     const km_space *space = &t->space;
     km_search_point *points = calloc((size_t)space->count, sizeof *points);
     if (!points) return km_fail_memory(t->err, "a search", space->count * (int64_t)sizeof *points);
@@ -293,7 +125,7 @@ static km_status make_search(tuning *t) {
     return status;
 }
 
-static void tell(tuning *t, int64_t at) {
+static void tell(km_tune_run *t, int64_t at) {
     const km_tune_candidate *candidate = &t->space.candidates[at];
     int is_measured = candidate->outcome == KM_TUNE_MEASURED;
     km_search_tell(t->search, at, is_measured ? candidate->ms : -1);
@@ -302,7 +134,7 @@ static void tell(tuning *t, int64_t at) {
     if (t->incumbent < 0 || candidate->ms < best_ms(t)) t->incumbent = at;
 }
 
-static void recall(tuning *t) {
+static void recall(km_tune_run *t) {
     if (t->journal.file < 0) return;
     int64_t known = km_journal_recall(&t->journal, t->space.candidates, t->space.count);
     for (int64_t i = 0; i < t->space.count; i++)
@@ -314,14 +146,14 @@ static void recall(tuning *t) {
 
 // Workers -----------------------------------------------------------------------------------------------------
 
-static km_status start_worker(tuning *t, km_worker *worker) {
+static km_status start_worker(km_tune_run *t, km_worker *worker) {
     km_measure_params params = t->measure_params;
     params.compiles_only = worker != &t->measurer;
     return km_worker_start(worker, t->params->worker, &params, t->err);
 }
 
 // The worker's answer to being opened.
-static km_status await_open(tuning *t, km_worker *worker) {
+static km_status await_open(km_tune_run *t, km_worker *worker) {
     km_status status;
     km_worker_answer answer = km_worker_wait(worker, LOAD_MS, NULL, NULL, NULL, &status, t->err);
     if (answer == KM_WORKER_DONE) return status;
@@ -329,12 +161,12 @@ static km_status await_open(tuning *t, km_worker *worker) {
                    answer == KM_WORKER_NONE ? "does not answer" : "ended when it opened the device");
 }
 
-static km_status start_compilers(tuning *t) {
+static km_status start_compilers(km_tune_run *t) {
     // A GPU is measured meanwhile: a core is left to what launches its passes.
     int64_t cores = km_max(1, omp_get_num_procs() - (t->result->facts.target.kind == KM_TARGET_CUDA));
     int64_t jobs = t->params->jobs > 0 ? t->params->jobs : cores;
     if (!t->params->cache_dir) jobs = 0; // what one compiles, another could not load
-    jobs = km_min(km_min(jobs, COMPILERS_MAX), t->space.count);
+    jobs = km_min(km_min(jobs, KM_COMPILERS_MAX), t->space.count);
     for (int64_t i = 0; i < jobs; i++) {
         t->compiling[i] = OPENING;
         KM_TRY(start_worker(t, &t->compilers[t->compilers_count++]));
@@ -342,7 +174,7 @@ static km_status start_compilers(tuning *t) {
     return KM_OK;
 }
 
-static km_status open_measure(tuning *t, int device) {
+static km_status open_measure(km_tune_run *t, int device) {
     const km_tune_params *params = t->params;
     t->measure_params = (km_measure_params){.spec = &t->result->spec,
                                             .device = device,
@@ -362,7 +194,7 @@ static km_status open_measure(tuning *t, int device) {
     return await_open(t, &t->measurer);
 }
 
-static km_status measure_read(tuning *t) {
+static km_status measure_read(km_tune_run *t) {
     km_status status;
     if (t->own) return km_measure_read(t->own, &t->result->read_ms, t->err);
     KM_TRY(km_worker_ask_read(&t->measurer, t->err));
@@ -373,7 +205,7 @@ static km_status measure_read(tuning *t) {
 }
 
 // Takes what a compiler says of a candidate: one that is not to be run is told at once.
-static km_status take_compiled(tuning *t, int64_t at, const km_tune_candidate *found) {
+static km_status take_compiled(km_tune_run *t, int64_t at, const km_tune_candidate *found) {
     if (found->outcome == KM_TUNE_UNMEASURED || t->space.candidates[at].outcome != KM_TUNE_UNMEASURED)
         return KM_OK;
     t->space.candidates[at] = *found;
@@ -383,7 +215,7 @@ static km_status take_compiled(tuning *t, int64_t at, const km_tune_candidate *f
 }
 
 // Takes what compilers have done.
-static km_status collect(tuning *t, double timeout_ms) {
+static km_status collect(km_tune_run *t, double timeout_ms) {
     for (int64_t i = 0; i < t->compilers_count; i++) {
         km_status status;
         double ms[KM_TUNE_SAMPLES_MAX];
@@ -411,14 +243,14 @@ static km_status collect(tuning *t, double timeout_ms) {
     return KM_OK;
 }
 
-static int is_compiling(const tuning *t) {
+static int is_compiling(const km_tune_run *t) {
     for (int64_t i = 0; i < t->compilers_count; i++)
         if (t->compiling[i] != NOTHING) return 1;
     return 0;
 }
 
 // Gives each idle compiler a candidate that the search will come to.
-static km_status compile_ahead(tuning *t) {
+static km_status compile_ahead(km_tune_run *t) {
     int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), next = 0;
     for (int64_t i = 0; i < t->compilers_count; i++) {
         while (next < count && t->is_compiled[ahead[next]]) next++;
@@ -433,7 +265,7 @@ static km_status compile_ahead(tuning *t) {
 
 // On a CPU a compiler takes cores from what is measured: compilers and passes take turns. What is about to be measured
 // and a good many behind it are compiled first.
-static km_status compile_in_turn(tuning *t, int64_t at) {
+static km_status compile_in_turn(km_tune_run *t, int64_t at) {
     if (t->is_compiled[at] && !is_compiling(t)) return KM_OK;
     int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), wanted = 4 * t->compilers_count;
     for (int64_t i = 0; i < count && wanted > 0;) {
@@ -457,7 +289,7 @@ static km_status compile_in_turn(tuning *t, int64_t at) {
 }
 
 // Waits for the compiler that is at this candidate. One that takes too long is ended, and the candidate given up.
-static km_status await_compiled(tuning *t, int64_t at) {
+static km_status await_compiled(km_tune_run *t, int64_t at) {
     double end_ms = km_now_ms() + COMPILE_MS;
     for (int64_t i = 0; i < t->compilers_count; i++) {
         while (t->compiling[i] == at && km_now_ms() < end_ms) {
@@ -478,14 +310,14 @@ static km_status await_compiled(tuning *t, int64_t at) {
     return KM_OK;
 }
 
-static int is_being_compiled(const tuning *t, int64_t at) {
+static int is_being_compiled(const km_tune_run *t, int64_t at) {
     for (int64_t i = 0; i < t->compilers_count; i++)
         if (t->compiling[i] == at) return 1;
     return 0;
 }
 
 // The first of those that the search will come to which is compiled: the device need not wait for a compiler. -1: none.
-static int64_t first_compiled(const tuning *t) {
+static int64_t first_compiled(const km_tune_run *t) {
     int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD);
     for (int64_t i = 0; i < count; i++)
         if (t->is_compiled[ahead[i]] && !is_being_compiled(t, ahead[i])) return ahead[i];
@@ -493,7 +325,7 @@ static int64_t first_compiled(const tuning *t) {
 }
 
 // Compiles what is to be measured next, or finds what is compiled already and nearly as promising: *at is that one.
-static km_status compile(tuning *t, int64_t *at) {
+static km_status compile(km_tune_run *t, int64_t *at) {
     if (!t->compilers_count) return KM_OK;
     if (t->result->facts.target.kind == KM_TARGET_CPU) return compile_in_turn(t, *at);
     KM_TRY(collect(t, 0));
@@ -508,7 +340,7 @@ static km_status compile(tuning *t, int64_t *at) {
 // How long the process that measures may take. Ten times the longest answer so far, which is ten times the incumbent's
 // time where the candidate is timed, and leaves room for its points to be loaded and checked. A process makes the
 // points and the reference for its first answer.
-static double patience_ms(const tuning *t, int count) {
+static double patience_ms(const km_tune_run *t, int count) {
     enum { PASSES = 24 }; // of a sample
     double answer_ms = fmax(t->longest_ms, 2 * best_ms(t) * PASSES * count);
     if (t->first_ms <= 0) return LOAD_MS + COMPILE_MS;
@@ -517,7 +349,7 @@ static double patience_ms(const tuning *t, int count) {
 }
 
 // Samples by a process of its own. What it does not survive is the candidate's outcome.
-static km_status sample_there(tuning *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
+static km_status sample_there(km_tune_run *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
                               double *ms, double *beside_ms, int count) {
     km_status status;
     double timeout_ms = patience_ms(t, count), began_ms = km_now_ms();
@@ -550,8 +382,8 @@ static km_status sample_there(tuning *t, km_tune_candidate *candidate, const km_
     return await_open(t, &t->measurer);
 }
 
-static km_status sample(tuning *t, km_tune_candidate *candidate, const km_tune_candidate *beside, double *ms,
-                        double *beside_ms, int count) {
+static km_status sample(km_tune_run *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
+                        double *ms, double *beside_ms, int count) {
     if (!t->own) return sample_there(t, candidate, beside, ms, beside_ms, count);
     candidate->samples = 0;
     KM_TRY(km_measure_sample(t->own, candidate, ms, beside, beside_ms, count, t->err));
@@ -573,7 +405,7 @@ static double half_range(double *values, int64_t count) {
 
 // Times of the candidate, each relative to that of the fastest one beside it: what the clock of the device does
 // meanwhile falls out.
-static void take_samples(tuning *t, km_tune_candidate *candidate, double *ms, const double *beside_ms) {
+static void take_samples(km_tune_run *t, km_tune_candidate *candidate, double *ms, const double *beside_ms) {
     if (beside_ms)
         for (int i = 0; i < candidate->samples; i++) ms[i] *= best_ms(t) / beside_ms[i];
     candidate->ms = quantile(ms, candidate->samples, 0.5);
@@ -581,7 +413,7 @@ static void take_samples(tuning *t, km_tune_candidate *candidate, double *ms, co
 }
 
 // So many samples in place of those that there were.
-static km_status take_more(tuning *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
+static km_status take_more(km_tune_run *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
                            int count) {
     double ms[KM_TUNE_SAMPLES_MAX], beside_ms[KM_TUNE_SAMPLES_MAX];
     if (candidate->outcome != KM_TUNE_MEASURED) return KM_OK;
@@ -590,7 +422,7 @@ static km_status take_more(tuning *t, km_tune_candidate *candidate, const km_tun
     return KM_OK;
 }
 
-static km_status measure(tuning *t, int64_t at) {
+static km_status measure(km_tune_run *t, int64_t at) {
     km_tune_candidate *candidate = &t->space.candidates[at];
     const km_tune_candidate *beside = t->incumbent >= 0 ? &t->space.candidates[t->incumbent] : NULL;
     double ms[KM_TUNE_SAMPLES_MAX], beside_ms[KM_TUNE_SAMPLES_MAX];
@@ -612,7 +444,7 @@ static km_status measure(tuning *t, int64_t at) {
     return t->journal.file >= 0 ? km_journal_add(&t->journal, candidate, t->err) : KM_OK;
 }
 
-static km_status run_search(tuning *t) {
+static km_status run_search(km_tune_run *t) {
     for (int64_t at; (at = km_search_next(t->search)) >= 0;) {
         if (report_search(t)) break;
         KM_TRY(compile(t, &at));
@@ -626,7 +458,7 @@ static km_status run_search(tuning *t) {
 // Confirmation ------------------------------------------------------------------------------------------------
 
 // The fastest candidates but for the default, the fastest first; returns how many.
-static int64_t finalists_of(int64_t finalists[FINALISTS], const tuning *t) {
+static int64_t finalists_of(int64_t finalists[FINALISTS], const km_tune_run *t) {
     int64_t count = 0;
     for (int64_t i = 0; i < t->space.count; i++) {
         const km_tune_candidate *candidate = &t->space.candidates[i];
@@ -644,7 +476,7 @@ static int64_t finalists_of(int64_t finalists[FINALISTS], const tuning *t) {
 }
 
 // A finalist beside the default, turn by turn.
-static km_status confirm_one(tuning *t, int64_t at, double *gain, double *noise) {
+static km_status confirm_one(km_tune_run *t, int64_t at, double *gain, double *noise) {
     double ms[KM_TUNE_SAMPLES_MAX], standard_ms[KM_TUNE_SAMPLES_MAX], ratios[KM_TUNE_SAMPLES_MAX];
     km_tune_candidate *candidate = &t->space.candidates[at],
                       *standard = &t->space.candidates[t->space.standard];
@@ -662,7 +494,7 @@ static km_status confirm_one(tuning *t, int64_t at, double *gain, double *noise)
 }
 
 // The default alone, once more: its first samples were taken when all began, and all other times are relative to it.
-static km_status time_standard(tuning *t) {
+static km_status time_standard(km_tune_run *t) {
     km_tune_candidate *standard = &t->space.candidates[t->space.standard];
     double ms[KM_TUNE_SAMPLES_MAX], before_ms = standard->ms;
     KM_TRY(sample(t, standard, NULL, ms, NULL, SAMPLES_CONFIRM));
@@ -679,7 +511,7 @@ static km_status time_standard(tuning *t) {
 
 // A fit passes over a plan that the compiler refuses or that spills registers (runtime/build.c): then the default is
 // what the cost model ranks next.
-static void pass_over_standard(tuning *t) {
+static void pass_over_standard(km_tune_run *t) {
     km_tune_candidate *candidates = t->space.candidates;
     km_tune_outcome outcome = candidates[t->space.standard].outcome;
     int64_t next = -1;
@@ -691,7 +523,7 @@ static void pass_over_standard(tuning *t) {
     if (next >= 0) t->result->standard = t->space.standard = next;
 }
 
-static km_status confirm(tuning *t) {
+static km_status confirm(km_tune_run *t) {
     km_tune_result *result = t->result;
     int64_t finalists[FINALISTS];
     pass_over_standard(t);
@@ -725,7 +557,7 @@ static km_status confirm(tuning *t) {
 
 // The entry ---------------------------------------------------------------------------------------------------
 
-static km_status write_entry(tuning *t) {
+static km_status write_entry(km_tune_run *t) {
     enum { MANY = 1 << 22, MANY_CPU = 1 << 18 };
     const km_tune_result *result = t->result;
     const km_tune_candidate *best = &t->space.candidates[result->best],
@@ -748,7 +580,7 @@ static km_status write_entry(tuning *t) {
                     "tune: no entry, as the spec fixes numbers: others may be faster");
         return KM_OK;
     }
-    km_plan_params params = plan_params(t);
+    km_plan_params params = km_run_plan_params(t);
     KM_TRY(km_space_decisive(entry.numbers, &entry.numbers_count, &result->spec, &params, best, t->err));
     km_templates_hash(entry.templates, best->design, result->spec.target);
     snprintf(entry.compiler, sizeof entry.compiler, "%s", result->compiler);
@@ -764,18 +596,18 @@ static km_status write_entry(tuning *t) {
 
 // All of it ---------------------------------------------------------------------------------------------------
 
-static km_status run(tuning *t, const km_spec *spec) {
+static km_status run(km_tune_run *t, const km_spec *spec) {
     km_tune_result *result = t->result;
     int device = km_device_wanted(spec->target.kind, t->params->device);
     KM_TRY(km_spec_copy(&result->spec, spec, t->err));
-    KM_TRY(describe_device(t, device));
-    result->points = t->params->points > 0 ? t->params->points : points_of(t, &result->facts, t->err);
+    KM_TRY(km_run_describe_device(t, device));
+    result->points = t->params->points > 0 ? t->params->points : km_run_points(t, &result->facts, t->err);
     report(t, "plan", 0, 0, 1);
-    KM_TRY(make_space(t));
+    KM_TRY(km_run_make_space(t));
     KM_TRY(make_search(t));
     t->is_compiled = calloc((size_t)t->space.count, 1);
     if (!t->is_compiled) return km_fail_memory(t->err, "the state of candidates", t->space.count);
-    KM_TRY(open_files(t));
+    KM_TRY(km_run_open_files(t));
     recall(t);
     km_log_line(t->params->log, KM_LOG_INFO, "tune: %lld candidates, %lld points, %s",
                 (long long)t->space.count, (long long)result->points, result->facts.name);
@@ -786,7 +618,7 @@ static km_status run(tuning *t, const km_spec *spec) {
     return write_entry(t);
 }
 
-static void tuning_free(tuning *t) {
+static void tuning_free(km_tune_run *t) {
     for (int64_t i = 0; i < t->compilers_count; i++) km_worker_stop(&t->compilers[i]);
     km_worker_stop(&t->measurer);
     km_measure_close(&t->own);
@@ -802,11 +634,11 @@ km_status km_tune(km_tune_result **out, const km_spec *spec, const km_tune_param
     km_error own = {""};
     km_tune_params_init(&defaults);
     *out = NULL;
-    tuning t = {.params = params ? params : &defaults,
-                .incumbent = -1,
-                .journal = {.file = -1, .lock = -1},
-                .began_ms = km_now_ms(),
-                .err = &own};
+    km_tune_run t = {.params = params ? params : &defaults,
+                     .incumbent = -1,
+                     .journal = {.file = -1, .lock = -1},
+                     .began_ms = km_now_ms(),
+                     .err = &own};
     if (spec->features < 1 || spec->clusters_count < 1)
         return km_fail(err, KM_ERROR_USAGE, "a tuning needs a spec with features and clusters");
     if (spec->layout == KM_LAYOUT_CSR || spec->features > KM_FEATURES_DENSE_MAX)

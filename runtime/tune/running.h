@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// One running tuning, and its preparation.
+#ifndef KM_RUNTIME_TUNE_RUNNING_H
+#define KM_RUNTIME_TUNE_RUNNING_H
+#include "../../gen/space.h"
+#include "../../gen/tuning.h"
+#include "journal.h"
+#include "search.h"
+#include "worker.h"
+
+enum { KM_COMPILERS_MAX = 32 };
+
+typedef struct km_tune_run {
+    const km_tune_params *params;
+    km_tune_result *result;
+    km_space space;
+    km_search *search;
+    km_journal journal;
+    km_tuning table;
+    char table_path[4200];
+    km_measure_params measure_params;
+    km_measure *own;    // measures in this process, or
+    km_worker measurer; // ... in that one
+    km_worker compilers[KM_COMPILERS_MAX];
+    int64_t compiling[KM_COMPILERS_MAX];                   // the candidate that each compiles; below 0: none
+    unsigned char *is_compiled;                            // of each candidate: it was given to one
+    int64_t compilers_count, incumbent, failures, answers; // of the process that measures
+    double began_ms, first_ms, longest_ms;
+    km_error *err;
+} km_tune_run;
+
+// Facts of the device, its compiler, driver and threads.
+km_status km_run_describe_device(km_tune_run *t, int device);
+// Points enough that no cache holds them, and so few that a pass takes tens of milliseconds at most.
+int64_t km_run_points(const km_tune_run *t, const km_device_facts *facts, km_error *err);
+km_plan_params km_run_plan_params(const km_tune_run *t);
+km_status km_run_make_space(km_tune_run *t);
+// The journal of what is measured, and the table.
+km_status km_run_open_files(km_tune_run *t);
+
+#endif
