@@ -1729,6 +1729,8 @@ print("a,colour")
 for i in range(60): print(i % 7, ["red", "unknown", "?"][i % 3], sep=",")' >"$big"
     run 1 explore "$big" --columns a --choose 1 -k 3 --outcome colour --na-values unknown
     in_stderr 'the outcome colour has one class only'
+    run 0 explore "$table" --columns 1..3 --choose 1 -k 2 --n-init 1 --outcome many
+    in_stderr 'the outcome many has 600 classes in 600 rows: a code can say little'
     run 2 explore "$table" --columns 1..3 --outcome none
     in_stderr "--outcome: .* has no column"
     run 1 explore "$table" --columns 1..3 --outcome many --outcome-kind number
@@ -1751,7 +1753,7 @@ for i in range(60): print(i % 7, ["red", "unknown", "?"][i % 3], sep=",")' >"$bi
 print("a,word,number")
 for i in range(5000): print(i % 9, f"w{i}", i, sep=",")' >"$big"
     run 1 explore "$big" --columns a --choose 1 -k 2 --outcome word
-    in_stderr 'the outcome word has more than 4096 classes; its cells are text, so they cannot be numbers'
+    in_stderr 'the outcome word has more than 4096 classes; its cells are text, so they cannot be numbers: name another'
     run 1 explore "$big" --columns a --choose 1 -k 2 --outcome number --outcome-kind class
     in_stderr 'more than 4096 classes; where it is a number, say so \(--outcome-kind number\)'
     run 0 explore "$big" --columns a --choose 1 -k 2 --outcome number

@@ -610,12 +610,13 @@ START_TEST(bad_params) {
     refuse(data, &p, status, words)
     REFUSE(p.size_min = 4, KM_ERROR_USAGE, "there are 3 to choose from");
     REFUSE(p.size_min = -1, KM_ERROR_USAGE, "negative");
-    REFUSE((p.size_min = 1, p.include = "a,b"), KM_ERROR_USAGE, "2 are included in each");
+    REFUSE((p.size_min = 1, p.include = "a,b"), KM_ERROR_USAGE,
+           "2 are included in each; choose so many at least");
     REFUSE((p.size_min = 2, p.subsets = 4), KM_ERROR_USAGE,
            "there are 3 subsets of these sizes, fewer than 4");
     REFUSE(p.include = "x", KM_ERROR_USAGE, "--include: memory has no column \"x\"");
     REFUSE((p.include = "a", p.exclude = "1"), KM_ERROR_USAGE, "both included and excluded");
-    REFUSE(p.exclude = "1..3", KM_ERROR_DATA, "no column left");
+    REFUSE(p.exclude = "1..3", KM_ERROR_DATA, "no column left to choose: exclude fewer");
     REFUSE((p.clusters = falling, p.clusters_count = 2), KM_ERROR_USAGE, "must ascend");
     REFUSE(p.clusters = large, KM_ERROR_USAGE, "takes 1..255");
     REFUSE(p.clusters = above_n, KM_ERROR_DATA, "fewer than K = 5");
@@ -660,7 +661,7 @@ START_TEST(bad_outcomes) {
     err.text[0] = 0;
     for (int i = 0; i < ROWS; i++) values[i] = NAN;
     ck_assert_int_eq(km_outcome_from_memory(&y, values, ROWS, KM_OUTCOME_AUTO, "y", &err), KM_ERROR_DATA);
-    ck_assert_ptr_nonnull(strstr(err.text, "empty in all rows"));
+    ck_assert_ptr_nonnull(strstr(err.text, "empty in all rows: name a column"));
     values[0] = 1, values[1] = 0, values[2] = 1;
     ck_assert_int_eq(km_outcome_from_memory(&y, values, 3, KM_OUTCOME_AUTO, "b", NULL), KM_OK);
     p.rank = KM_RANK_AUTO;

@@ -83,7 +83,9 @@ static km_status choose_sizes(explore *x) {
     km_choice *choice = &x->choice;
     int64_t all = choice->always_count + choice->others_count, least = km_max(choice->always_count, 1);
     if (all == 0)
-        return km_fail(x->err, KM_ERROR_DATA, "%s has no column left to choose", km_data_name(x->data));
+        return km_fail(x->err, KM_ERROR_DATA,
+                       "%s has no column left to choose: exclude fewer, or give columns that change",
+                       km_data_name(x->data));
     choice->size_min = p->size_min ? p->size_min : p->size_max;
     choice->size_max = p->size_max ? p->size_max : p->size_min;
     if (!choice->size_max)
@@ -98,9 +100,10 @@ static km_status choose_sizes(explore *x) {
             "subsets of %lld columns cannot be: there are %lld to choose from; choose so many at most",
             (long long)choice->size_max, (long long)all);
     if (choice->size_min < least)
-        return km_fail(x->err, KM_ERROR_USAGE,
-                       "subsets of %lld column%s cannot be: %lld are included in each",
-                       (long long)choice->size_min, choice->size_min == 1 ? "" : "s", (long long)least);
+        return km_fail(
+            x->err, KM_ERROR_USAGE,
+            "subsets of %lld column%s cannot be: %lld are included in each; choose so many at least",
+            (long long)choice->size_min, choice->size_min == 1 ? "" : "s", (long long)least);
     return KM_OK;
 }
 

@@ -107,6 +107,12 @@ static km_status prepare_outcome(explore *x) {
     }
     KM_TRY(km_outcome_tally(&x->tally, &x->cells, &x->values, p->outcome, x->data, p->holdout, p->seed,
                             &result->outcome_rows, &result->outcome_held_out, x->err));
+    if (2 * p->outcome->classes > result->outcome_rows)
+        km_result_warn(
+            x->out->owner, p->log,
+            "the outcome %s has %lld classes in %lld rows: a code can say little of classes that have "
+            "a row or two",
+            p->outcome->name, (long long)p->outcome->classes, (long long)result->outcome_rows);
     return km_outcome_baseline(result->baseline, &x->tally, p->outcome, x->data, p->holdout > 0, x->err);
 }
 

@@ -42,7 +42,7 @@ static void figures_of(double *figures, const explore *x, const km_subset *subse
         int64_t c = subset->columns[f];
         total += x->stats.variance[c] * x->load.factor[c] * x->load.factor[c] * weight;
     }
-    if (total > 0) figures[KM_RANK_explained] = 1 - within / total;
+    if (total > 0) figures[KM_RANK_explained] = fmax(1 - within / total, 0); // below by rounding
     if (x->params->n_init > 1)
         figures[KM_RANK_agreed] = (double)fit->restarts_agreed / (double)x->params->n_init;
     if (k > 1) figures[KM_RANK_simplified_silhouette] = margin / weight;

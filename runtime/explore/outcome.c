@@ -53,7 +53,8 @@ static void number_classes(km_outcome *outcome, const double *classes) {
 
 static km_status refuse_classes(const km_outcome *outcome, int64_t classes, km_error *err) {
     if (classes == 0)
-        return km_fail(err, KM_ERROR_DATA, "the outcome %s is empty in all rows", outcome->name);
+        return km_fail(err, KM_ERROR_DATA,
+                       "the outcome %s is empty in all rows: name a column that has values", outcome->name);
     if (classes == 1)
         return km_fail(
             err, KM_ERROR_DATA,

@@ -44,7 +44,7 @@ static km_status read_text(km_outcome **out, km_input *input, const km_data_para
     if (cells.words_count && cells.texts.count > KM_OUTCOME_CLASSES_MAX)
         status = km_fail(err, KM_ERROR_DATA,
                          "the outcome %s has more than %d classes; its cells are text, so they "
-                         "cannot be numbers",
+                         "cannot be numbers: name another column, or write numbers or broader classes",
                          name, KM_OUTCOME_CLASSES_MAX);
     if (status == KM_OK && cells.words_count) {
         status = sort_words(&cells, err);

@@ -199,23 +199,29 @@ static void row(km_text *text, const km_explore_result *result, int64_t at) {
     km_text_puts(text, "\n");
 }
 
-static void bars(km_text *text, const km_explore_result *result, int looks) {
+static void bar(km_text *text, const km_explore_result *result, int64_t c, int looks) {
     const char *full = looks & KM_TABLE_UTF8 ? "\u2588" : "#";
+    char name[32];
+    if (result->names)
+        snprintf(name, sizeof name, "%.24s", result->names[c]);
+    else
+        snprintf(name, sizeof name, "%lld", (long long)c + 1);
+    km_text_plain(name);
+    km_text_printf(text, "  %-24s %4lld ", name, (long long)result->among_best[c]);
+    int64_t width = (BAR_WIDTH * result->among_best[c] + result->best - 1) / result->best;
+    for (int64_t i = 0; i < width; i++) km_text_puts(text, full);
+    km_text_puts(text, "\n");
+}
+
+// The column that most of the best subsets have comes first; those that none has are counted.
+static void bars(km_text *text, const km_explore_result *result, int looks) {
+    int64_t absent = 0;
     km_text_printf(text, "\nHow many of the best %lld have the column:\n", (long long)result->best);
-    for (int64_t c = 0; c < result->d; c++) {
-        char name[32];
-        if (!result->in_subsets[c]) continue;
-        if (result->names)
-            snprintf(name, sizeof name, "%.24s", result->names[c]);
-        else
-            snprintf(name, sizeof name, "%lld", (long long)c + 1);
-        km_text_plain(name);
-        km_text_printf(text, "  %-24s %4lld ", name, (long long)result->among_best[c]);
-        int64_t width =
-            result->best ? (BAR_WIDTH * result->among_best[c] + result->best - 1) / result->best : 0;
-        for (int64_t i = 0; i < width; i++) km_text_puts(text, full);
-        km_text_puts(text, "\n");
-    }
+    for (int64_t often = result->best; often > 0; often--)
+        for (int64_t c = 0; c < result->d; c++)
+            if (result->among_best[c] == often) bar(text, result, c, looks);
+    for (int64_t c = 0; c < result->d; c++) absent += result->in_subsets[c] && !result->among_best[c];
+    if (absent) km_text_printf(text, "  %lld other column%s: 0\n", (long long)absent, absent == 1 ? "" : "s");
 }
 
 enum { COMBINED_SHOWN = 5 };

@@ -72,14 +72,16 @@ static void draw(cairo_t *page, const void *what) {
     km_use_colour(page, ink);
     km_draw_fitted(page, text, 20, 32, PAGE_WIDTH - 40, 15);
     km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
-    km_draw_text(page, "Marks: how many chance would give it, as it is in so many of all subsets", 20, 54, 0);
+    km_draw_text(page, "Orange: how many it would be by chance, as the column is in so many of all subsets",
+                 20, 54, 0);
     cairo_set_line_width(page, 1);
     draw_ticks(page, &axis, bottom);
-    for (int64_t c = 0; c < result->d; c++) {
-        if (!result->in_subsets[c]) continue;
-        draw_bar(page, result, &axis, c, y);
-        y += STEP;
-    }
+    for (int64_t often = result->best; often >= 0; often--) // the column that most of the best have first
+        for (int64_t c = 0; c < result->d; c++) {
+            if (!result->in_subsets[c] || result->among_best[c] != often) continue;
+            draw_bar(page, result, &axis, c, y);
+            y += STEP;
+        }
     km_use_colour(page, ink);
     km_draw_line(page, LEFT, TOP, LEFT, bottom);
 }
