@@ -79,6 +79,7 @@ typedef struct cpu_engine {
     km_cpu_kernels kernels;   // the module's
     int64_t threads;
     int64_t soa_points, pitch; // points of an SoA group; KM_CPU_PITCH(d)
+    int moves_any;             // moving points is cheaper than adding all, however many change
     int64_t real_bytes;
     int64_t chunks_count;
     uint8_t *points; // whole SoA groups

@@ -310,6 +310,7 @@ static int64_t slot_count_empty(const cpu_engine *engine, cpu_slot *slot) {
 // More changed points than this: the next pass adds all points instead of moving those that change.
 static int64_t moves_most(const cpu_engine *engine, const cpu_slot *slot) {
     int masked = slot->k <= engine->kernels.masked_sums_k_max && !engine->weights;
+    if (engine->moves_any) return engine->base.n;
     return masked ? engine->base.n / REFRESH_MASKED * slot->k : engine->base.n / REFRESH_SHARE;
 }
 

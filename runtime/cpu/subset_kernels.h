@@ -9,7 +9,7 @@
 enum {
     SUBSET_SIZE_MAX = 4,        // columns
     SUBSET_TILE_POINTS = 2048,  // whose columns stay in the first two caches
-    SUBSET_GROUP = 64,          // points of an SoA group
+    SUBSET_GROUP = 64,          // points of an SoA group, and bytes of their labels, which are a cache line
     SUBSET_ROW = 8,             // doubles of a row of sums: of each column, the points, then zeros
     SUBSET_CANDIDATES_MAX = 16, // of a pick
     SUBSET_CELLS_MAX = 8        // whose points are counted by bits
@@ -22,6 +22,13 @@ typedef struct cpu_subset_tile {
     int64_t count; // points, SUBSET_TILE_POINTS at most
 } cpu_subset_tile;
 
+// Memory that is needed after a run's tile. Kernels fetch it beside their arithmetic, some lines an SoA group: fetched
+// at once, lines would wait for each other, and what follows for all of them.
+typedef struct cpu_subset_ahead {
+    const uint8_t *labels, *points; // labels of another run, which are written; a part of the next tile
+    int64_t labels_lines, points_lines;
+} cpu_subset_ahead;
+
 // One run's pass over a tile. A label is that of km_cpu_chunk: the same operations in the same order.
 typedef struct cpu_subset_run {
     int64_t k;
@@ -29,7 +36,8 @@ typedef struct cpu_subset_run {
     uint8_t *labels;   // of the tile's points, in whole SoA groups
     int32_t mode;      // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
     double *sums;      // k rows of SUBSET_ROW: what the tile adds
-    int64_t changed;   // out: points whose label changed
+    cpu_subset_ahead ahead;
+    int64_t changed; // out: points whose label changed
 } cpu_subset_run;
 
 // The last pass over a tile: the nearest centroid as km_cpu_finish finds it, and how much nearer it is than the second.

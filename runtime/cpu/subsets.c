@@ -133,6 +133,7 @@ static km_status kernels_find(cpu_subset_task *t, const cpu_subset_block *b, km_
     if (!is_small || b->table->weights) return KM_OK;
     t->columns = km_cpu_subset_kernels(b->table->base.plan);
     t->view.kernels.seed = t->columns->seed[t->subset->size - 1];
+    t->view.moves_any = 1;
     return KM_OK;
 }
 
@@ -301,9 +302,47 @@ void km_cpu_subset_add(double *totals, double *sums, int64_t k, const cpu_engine
     }
 }
 
+// Whether slot s is read: in the last pass, whether it is the best run of its K.
+static int takes_part(const cpu_subset_task *t, int64_t s, int64_t ks, int is_last) {
+    if (is_last) return t->fits[s % ks].restart == s / ks;
+    return km_slot_is_active(t->slots[s].state.phase);
+}
+
+enum { LINE = 64 };
+
+cpu_subset_ahead km_cpu_subset_ahead(const cpu_subset_block *b, int64_t i, int64_t s, int64_t first,
+                                     int is_last, int with_points) {
+    const cpu_engine *table = b->table;
+    int64_t n = table->base.n, next = first + SUBSET_TILE_POINTS, row = table->base.d * table->real_bytes;
+    int is_end = i + 1 == b->count;
+    const cpu_subset_task *t = &b->tasks[is_end ? 0 : i + 1];
+    int64_t at = is_end ? next : first;
+    cpu_subset_ahead ahead = {0};
+    if (is_last) s += t->fits[s].restart * b->job->clusters_count;
+    if (t->labels && at < n && takes_part(t, s, b->job->clusters_count, is_last)) {
+        ahead.labels = (const uint8_t *)t->slots[s].labels + at;
+        ahead.labels_lines = km_divide_up(km_min(SUBSET_TILE_POINTS, n - at), LINE);
+    }
+    if (!with_points || next >= n) return ahead;
+    int64_t lines = km_min(SUBSET_TILE_POINTS, n - next) * row / LINE, part = km_divide_up(lines, b->count);
+    ahead.points = table->points + next * row + i * part * LINE;
+    ahead.points_lines = km_max(km_min(part, lines - i * part), 0);
+    return ahead;
+}
+
+void km_cpu_subset_fetch(const cpu_subset_block *b, int64_t i, int64_t first, int is_last) {
+    int64_t count = is_last ? b->job->clusters_count : b->tasks[i].view.base.slots_count;
+    for (int64_t s = 0; s < count; s++) {
+        cpu_subset_ahead ahead = km_cpu_subset_ahead(b, i, s, first, is_last, s == 0);
+        for (int64_t l = 0; l < ahead.labels_lines; l++) __builtin_prefetch(ahead.labels + l * LINE, 1);
+        for (int64_t l = 0; l < ahead.points_lines; l++) __builtin_prefetch(ahead.points + l * LINE, 0, 2);
+    }
+}
+
 // Sums of a tile for the active slots of a subset, of columns where they lie.
 static void task_columns(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points) {
     cpu_subset_tile tile = km_cpu_subset_tile(b->table, t->subset, first, points);
+    int with_points = 1;
     for (int64_t s = 0; s < t->view.base.slots_count; s++) {
         cpu_slot *slot = &t->slots[s];
         if (!km_slot_is_active(slot->state.phase)) continue;
@@ -311,17 +350,14 @@ static void task_columns(cpu_subset_task *t, cpu_subset_block *b, int64_t first,
                               .table = slot->table,
                               .labels = (uint8_t *)slot->labels + first,
                               .mode = slot->mode,
-                              .sums = b->sums};
+                              .sums = b->sums,
+                              .ahead = km_cpu_subset_ahead(b, t - b->tasks, s, first, 0, with_points)};
+        with_points = 0;
         t->columns->pass(&tile, &run);
         slot->changed += run.changed;
         if (slot->mode != KM_CPU_MOVE || run.changed)
             km_cpu_subset_add(slot->totals, b->sums, slot->k, &t->view);
     }
-}
-
-static int takes_part(const cpu_subset_task *t, int64_t s, int64_t ks, int is_last) {
-    if (is_last) return t->fits[s % ks].restart == s / ks;
-    return km_slot_is_active(t->slots[s].state.phase);
 }
 
 void km_cpu_subset_pass(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points, int is_last) {
@@ -396,27 +432,6 @@ static km_status task_step(cpu_subset_task *t, cpu_subset_block *b, km_error *er
     return status;
 }
 
-void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first, int is_last) {
-    enum { LINE = 64 };
-    const cpu_engine *table = b->table;
-    int64_t n = table->base.n, next = first + SUBSET_TILE_POINTS, row = table->base.d * table->real_bytes;
-    int is_end = i + 1 == b->count;
-    const cpu_subset_task *t = &b->tasks[is_end ? 0 : i + 1];
-    int64_t labels_at = is_end ? next : first;
-    for (int64_t s = 0; t->labels && s < t->view.base.slots_count && labels_at < n; s++) {
-        const uint8_t *labels = (const uint8_t *)t->slots[s].labels + labels_at;
-        if (!takes_part(t, s, b->job->clusters_count, is_last)) continue;
-        for (int64_t at = 0; at < km_min(SUBSET_TILE_POINTS, n - labels_at); at += LINE)
-            __builtin_prefetch(labels + at, 1);
-    }
-    if (next >= n) return;
-    int64_t bytes = km_min(SUBSET_TILE_POINTS, n - next) * row,
-            part = km_round_up(bytes / b->count + 1, LINE);
-    const uint8_t *from = table->points + next * row;
-    for (int64_t at = i * part; at < km_min((i + 1) * part, bytes); at += LINE)
-        __builtin_prefetch(from + at, 0, 2);
-}
-
 // One read of the table for all runs of the block. Returns how many go on.
 static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err) {
     int64_t n = b->table->base.n;
@@ -432,10 +447,13 @@ static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err
     for (int64_t first = 0; first < n; first += SUBSET_TILE_POINTS) {
         for (int64_t i = 0; i < b->count; i++) {
             cpu_subset_task *t = &b->tasks[i];
-            km_cpu_subset_fetch_ahead(b, i, first, 0);
-            if (t->running)
-                (t->columns ? task_columns : task_gathered)(t, b, first,
-                                                            km_min(SUBSET_TILE_POINTS, n - first));
+            int64_t points = km_min(SUBSET_TILE_POINTS, n - first);
+            if (t->running && t->columns) {
+                task_columns(t, b, first, points);
+                continue;
+            }
+            km_cpu_subset_fetch(b, i, first, 0);
+            if (t->running) task_gathered(t, b, first, points);
         }
         KM_TRY(km_subsets_ask_stopped(b->job, err));
     }

@@ -46,9 +46,12 @@ void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *s
 // The columns of a tile of rows, where they lie.
 cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *subset, int64_t first,
                                    int64_t count);
-// Fetches what a block needs after subset i of a tile: labels that are read of the next one, in the last pass those of
-// its best runs, and a part of the next tile.
-void km_cpu_subset_fetch_ahead(const cpu_subset_block *b, int64_t i, int64_t first, int is_last);
+// What a block needs after slot s of subset i in the tile from `first` on: the labels of slot s of the next subset, in
+// the last pass of the best run of K number s, and with `with_points` a part of the next tile.
+cpu_subset_ahead km_cpu_subset_ahead(const cpu_subset_block *b, int64_t i, int64_t s, int64_t first,
+                                     int is_last, int with_points);
+// Fetches that for all slots of subset i at once, where its columns are brought together.
+void km_cpu_subset_fetch(const cpu_subset_block *b, int64_t i, int64_t first, int is_last);
 // A pass over a tile of columns that are brought together, in b->tile: of all slots that run, or with is_last of the
 // best run of each K, whose points move to their last labels.
 void km_cpu_subset_pass(cpu_subset_task *t, cpu_subset_block *b, int64_t first, int64_t points, int is_last);

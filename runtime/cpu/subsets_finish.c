@@ -240,6 +240,7 @@ static void columns_tile(const finisher *f, cpu_subset_block *b, cpu_subset_task
     for (int64_t q = 0; q < b->job->clusters_count; q++) {
         reading *r = &f->readings[q];
         r->work.run.labels = r->labels + first;
+        r->work.run.ahead = km_cpu_subset_ahead(b, t - b->tasks, q, first, 1, q == 0);
         t->columns->finish(&tile, &r->work);
         km_cpu_subset_add(r->totals, b->sums, t->fits[q].k, &t->view);
         labels_take(&t->fits[q], r, b->job, NULL, r->labels + first, first, points);
@@ -355,11 +356,12 @@ km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error
         int64_t points = km_min(SUBSET_TILE_POINTS, n - first);
         cells_mark(b, first, points);
         for (int64_t i = 0; i < b->count; i++) {
-            km_cpu_subset_fetch_ahead(b, i, first, 1);
-            if (all[i].by_columns)
+            if (all[i].by_columns) {
                 columns_tile(&all[i], b, &b->tasks[i], first, points);
-            else
-                gathered_tile(&all[i], b, &b->tasks[i], labels, first, points, 1);
+                continue;
+            }
+            km_cpu_subset_fetch(b, i, first, 1);
+            gathered_tile(&all[i], b, &b->tasks[i], labels, first, points, 1);
         }
         KM_TRY_GOTO(km_subsets_ask_stopped(b->job, err));
     }

@@ -8,12 +8,15 @@
 
 typedef uint8_t km_index; // a label
 
+//@ if avx512
+enum { LISTED = 16 }; // points that are listed at a time
+//@ else
+enum { LISTED = 8 }; // points that are listed at a time
+//@ end
 enum {
     VECTORS = 4, // of points worked on at a time
     FEW = 16,    // clusters up to which there are several rows of sums for each
-    COPIES = 4,  // of them: additions to one row wait for each other
-    MOVERS = 2,  // of them where points move from row to row
-    LISTED = 8   // points that are listed at a time
+    COPIES = 4   // of them: additions to one row wait for each other
 };
 
 // Four doubles of a row of sums.
@@ -39,8 +42,12 @@ static void sums_clear(double *sums, int64_t rows) {
     memset(sums, 0, (size_t)rows * SUBSET_ROW * sizeof *sums);
 }
 
-static void sums_fold(double *sums, const double *part, int64_t k) {
-    for (int64_t i = 0; i < k * SUBSET_ROW; i++) sums[i] += part[i];
+// Adds COPIES of k rows, which lie `step` rows apart.
+KM_TARGET static void sums_fold(double *restrict sums, const double *restrict copies, int64_t k,
+                                int64_t step) {
+    step *= SUBSET_ROW;
+    for (int64_t i = 0; i < k * SUBSET_ROW; i++)
+        sums[i] += (copies[i] + copies[step + i]) + (copies[2 * step + i] + copies[3 * step + i]);
 }
 
 // Bits of an SoA group's points from `base` on that are there.
@@ -50,39 +57,61 @@ static inline uint64_t bits_of(int64_t count, int64_t base) {
 
 // The points of a tile that have a bit, in their order; some numbers behind them may be written, too. A loop over the
 // bits themselves would end at a place that no processor foresees.
-KM_TARGET static int64_t list_moved(uint16_t *points, const uint64_t *moved, int64_t count) {
-    uint16_t *to = points;
+KM_TARGET static int64_t list_moved(uint32_t *points, const uint64_t *moved, int64_t count) {
+    uint32_t *to = points;
     for (int64_t base = 0; base < count; base += SUBSET_GROUP) {
         uint64_t bits = moved[base / SUBSET_GROUP];
-        uint16_t *end = to + __builtin_popcountll(bits);
+        //@ if avx512
+        for (int i = 0; i < SUBSET_GROUP; i += LISTED, bits >>= LISTED) {
+            KM_LIST(to, bits, base + i);
+            to += __builtin_popcountll(bits & ((1 << LISTED) - 1));
+        }
+        //@ else
+        uint32_t *end = to + __builtin_popcountll(bits);
         for (; to < end; to += LISTED)
             for (int i = 0; i < LISTED; i++, bits &= bits - 1)
-                to[i] = (uint16_t)(base + __builtin_ctzll(bits | (uint64_t)1 << 63));
+                to[i] = (uint32_t)(base + __builtin_ctzll(bits | (uint64_t)1 << 63));
         to = end;
+        //@ end
     }
     return to - points;
+}
+
+#ifdef KM_FOUR_DOUBLES
+#define DOUBLES_OF(x) ((km_quad)KM_FOUR_DOUBLES(x))
+#else
+#define DOUBLES_OF(x) __builtin_convertvector(x, km_quad)
+#endif
+
+// Fetches an SoA group's part of what is needed after the tile.
+KM_TARGET static inline void fetch_ahead(const cpu_subset_ahead *ahead, int64_t base) {
+    enum { GROUPS = SUBSET_TILE_POINTS / SUBSET_GROUP, LINE = 64 };
+    const int64_t group = base / SUBSET_GROUP, part = (ahead->points_lines + GROUPS - 1) / GROUPS;
+    const int64_t end = (group + 1) * part;
+    if (group < ahead->labels_lines) __builtin_prefetch(ahead->labels + base, 1);
+    for (int64_t l = group * part; l < end && l < ahead->points_lines; l++)
+        __builtin_prefetch(ahead->points + l * LINE, 0, 2);
 }
 
 //@ for s in sizes
 // ==== $s columns
 //@ if s_is_four
 #define ADD_POINT_$s(row, i)                                                                                 \
-    *(km_quad *)(row) += __builtin_convertvector(((km_reals){$s_coordinates$s_rest}), km_quad);              \
+    *(km_quad *)(row) += DOUBLES_OF(((km_reals){$s_coordinates$s_rest}));                                    \
     (row)[4] += 1
 #define MOVE_POINT_$s(to, from, i)                                                                           \
     do {                                                                                                     \
-        const km_quad km_point = __builtin_convertvector(((km_reals){$s_coordinates$s_rest}), km_quad);      \
+        const km_quad km_point = DOUBLES_OF(((km_reals){$s_coordinates$s_rest}));                            \
         *(km_quad *)(to) += km_point;                                                                        \
         *(km_quad *)(from) -= km_point;                                                                      \
         (to)[4] += 1;                                                                                        \
         (from)[4] -= 1;                                                                                      \
     } while (0)
 //@ else
-#define ADD_POINT_$s(row, i)                                                                                 \
-    *(km_quad *)(row) += __builtin_convertvector(((km_reals){$s_coordinates$s_rest}), km_quad)
+#define ADD_POINT_$s(row, i) *(km_quad *)(row) += DOUBLES_OF(((km_reals){$s_coordinates$s_rest}))
 #define MOVE_POINT_$s(to, from, i)                                                                           \
     do {                                                                                                     \
-        const km_quad km_point = __builtin_convertvector(((km_reals){$s_coordinates$s_rest}), km_quad);      \
+        const km_quad km_point = DOUBLES_OF(((km_reals){$s_coordinates$s_rest}));                            \
         *(km_quad *)(to) += km_point;                                                                        \
         *(km_quad *)(from) -= km_point;                                                                      \
     } while (0)
@@ -152,42 +181,53 @@ KM_TARGET static void add_all_$s(const cpu_subset_tile *tile, cpu_subset_run *ru
             ADD_POINT_$s(own[0] + labels[i] * SUBSET_ROW, i);
         }
     }
-    for (int c = 0; few && c < COPIES; c++) sums_fold(run->sums, own[c], run->k);
+    if (few) sums_fold(run->sums, copies, run->k, FEW);
 }
 
 //@ if avx512
-// The same by masks, an SoA group and a cluster at a time, for few clusters: additions to a row do not wait for each
-// other.
-KM_TARGET static void add_masked_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {
+// The same by masks of an SoA group, a cluster at a time, for few clusters: additions to a row do not wait for each
+// other. `all`: bits of the group's points. sums: of each cluster and column a vector.
+KM_INLINE void add_group_$s(double *sums, int64_t *counts, const uint8_t *labels, uint64_t all, int64_t k,
+                            $s_arguments) {
+    double doubles[$s * SUBSET_GROUP];
+    for (int i = 0; i < SUBSET_GROUP; i += DOUBLES) {
+        //@ for f in s_columns
+        KM_D_STORE(doubles + $f * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_$f + i));
+        //@ end
+    }
+    for (int64_t j = 0; j < k; j++) {
+        const uint64_t own = KM_OWN(labels, j) & all;
+        double *to = sums + j * $s * DOUBLES;
+        counts[j] += __builtin_popcountll(own);
+        //@ for f in s_columns
+        km_doubles sum_$f = KM_D_LOAD(to + $f * DOUBLES);
+        //@ end
+        //@ for p in eighths
+        //@ for f in s_columns
+        KM_D_ADD_OWN(sum_$f, own >> $p, doubles + $f * SUBSET_GROUP + $p);
+        //@ end
+        //@ end
+        //@ for f in s_columns
+        KM_D_STORE(to + $f * DOUBLES, sum_$f);
+        //@ end
+    }
+}
+
+// Labels and sums of all points, SoA group by SoA group: coordinates are still in the first cache.
+KM_TARGET static void pass_first_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {
     double sums[FEW * $s * DOUBLES];
     int64_t counts[FEW] = {0};
     for (int64_t i = 0; i < run->k * $s; i++) KM_D_STORE(sums + i * DOUBLES, KM_D_SPLAT(0));
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
-        const uint64_t all = bits_of(tile->count, base);
-        double doubles[$s * SUBSET_GROUP];
         //@ for f in s_columns
         const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
-        for (int i = 0; i < SUBSET_GROUP; i += DOUBLES)
-            KM_D_STORE(doubles + $f * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_$f + i));
         //@ end
-        for (int64_t j = 0; j < run->k; j++) {
-            const uint64_t own = KM_OWN(run->labels + base, j) & all;
-            double *to = sums + j * $s * DOUBLES;
-            counts[j] += __builtin_popcountll(own);
-            //@ for f in s_columns
-            km_doubles sum_$f = KM_D_LOAD(to + $f * DOUBLES);
-            //@ end
-            //@ for p in eighths
-            //@ for f in s_columns
-            KM_D_ADD_OWN(sum_$f, own >> $p, doubles + $f * SUBSET_GROUP + $p);
-            //@ end
-            //@ end
-            //@ for f in s_columns
-            KM_D_STORE(to + $f * DOUBLES, sum_$f);
-            //@ end
-        }
+        fetch_ahead(&run->ahead, base);
+        nearest_$s(run->labels + base, $s_names, (const km_real *)run->table, run->k);
+        add_group_$s(sums, counts, run->labels + base, bits_of(tile->count, base), run->k, $s_names);
     }
+    run->changed = tile->count;
     for (int64_t j = 0; j < run->k; j++) {
         for (int64_t f = 0; f < $s; f++)
             run->sums[j * SUBSET_ROW + f] += KM_D_SUM(KM_D_LOAD(sums + (j * $s + f) * DOUBLES));
@@ -199,30 +239,31 @@ KM_TARGET static void add_masked_$s(const cpu_subset_tile *tile, cpu_subset_run 
 // Moves the points of a tile that `moved` has a bit for, SoA group by SoA group, from `old` labels to the run's.
 KM_TARGET static void move_$s(const cpu_subset_tile *tile, cpu_subset_run *run, const uint8_t *old,
                               const uint64_t *moved) {
-    double rows[2 * MOVERS * FEW * SUBSET_ROW];
-    uint16_t points[SUBSET_TILE_POINTS + LISTED];
-    double *to[MOVERS], *from[MOVERS];
+    double rows[COPIES * FEW * SUBSET_ROW];
+    uint32_t points[SUBSET_TILE_POINTS + LISTED];
     const int few = run->k <= FEW;
-    const int64_t count = list_moved(points, moved, tile->count);
-    for (int m = 0; m < MOVERS; m++) {
-        to[m] = few ? rows + 2 * m * FEW * SUBSET_ROW : run->sums;
-        from[m] = few ? to[m] + FEW * SUBSET_ROW : run->sums;
-    }
-    if (few) sums_clear(rows, 2 * MOVERS * FEW);
+    const int64_t count = list_moved(points, moved, tile->count), size = run->k * SUBSET_ROW;
+    double *to = few ? rows : run->sums, *from = few ? to + size : to;
+    double *next_to = few ? from + size : to, *next_from = few ? next_to + size : to;
+    if (few) sums_clear(rows, COPIES * run->k);
     // Stores to sums might change what is not held here, as far as a compiler knows.
     const uint8_t *labels = run->labels;
-    const int64_t step = tile->step;
+    const int64_t between = tile->step - SUBSET_GROUP;
+    int64_t c = 0;
     //@ for f in s_columns
     const km_real *x_$f = (const km_real *)tile->columns[$f];
     //@ end
-    for (int64_t c = 0; c < count; c++) {
-        const int64_t p = points[c], i = p / SUBSET_GROUP * step + p % SUBSET_GROUP;
-        MOVE_POINT_$s(to[c % MOVERS] + labels[p] * SUBSET_ROW, from[c % MOVERS] + old[p] * SUBSET_ROW, i);
+    for (; c + 2 <= count; c += 2) {
+        const int64_t p = points[c], i = p + p / SUBSET_GROUP * between;
+        const int64_t q = points[c + 1], next = q + q / SUBSET_GROUP * between;
+        MOVE_POINT_$s(to + labels[p] * SUBSET_ROW, from + old[p] * SUBSET_ROW, i);
+        MOVE_POINT_$s(next_to + labels[q] * SUBSET_ROW, next_from + old[q] * SUBSET_ROW, next);
     }
-    for (int m = 0; few && m < MOVERS; m++) {
-        sums_fold(run->sums, to[m], run->k);
-        sums_fold(run->sums, from[m], run->k);
+    if (c < count) {
+        const int64_t p = points[c], i = p + p / SUBSET_GROUP * between;
+        MOVE_POINT_$s(to + labels[p] * SUBSET_ROW, from + old[p] * SUBSET_ROW, i);
     }
+    if (few) sums_fold(run->sums, rows, run->k, run->k);
 }
 
 // What the labels of a tile, which the run has in `labels`, are to the sums of its clusters.
@@ -232,11 +273,8 @@ KM_TARGET static void take_$s(const cpu_subset_tile *tile, cpu_subset_run *run, 
     const int moves = run->mode == KM_CPU_MOVE;
     if (moves && run->changed == 0) return;
     run->labels = labels; // in the first cache, which the old ones may not be
-    if (moves) move_$s(tile, run, old, moved);
-    //@ if avx512
-    else if (run->k <= FEW)
-        add_masked_$s(tile, run);
-    //@ end
+    if (moves)
+        move_$s(tile, run, old, moved);
     else
         add_all_$s(tile, run);
     run->labels = old;
@@ -244,6 +282,12 @@ KM_TARGET static void take_$s(const cpu_subset_tile *tile, cpu_subset_run *run, 
 }
 
 KM_TARGET static void pass_$s(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    //@ if avx512
+    if (run->mode == KM_CPU_FIRST && run->k <= FEW) {
+        pass_first_$s(tile, run);
+        return;
+    }
+    //@ end
     uint8_t labels[SUBSET_TILE_POINTS];
     uint64_t moved[SUBSET_TILE_POINTS / SUBSET_GROUP];
     const uint64_t fresh = run->mode == KM_CPU_FIRST ? ~(uint64_t)0 : 0;
@@ -252,6 +296,10 @@ KM_TARGET static void pass_$s(const cpu_subset_tile *tile, cpu_subset_run *run) 
         const int64_t at = base / SUBSET_GROUP * tile->step;
         //@ for f in s_columns
         const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
+        //@ end
+        fetch_ahead(&run->ahead, base);
+        //@ for f in s_columns
+        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_$f + tile->step + i);
         //@ end
         nearest_$s(labels + base, $s_names, (const km_real *)run->table, run->k);
         const uint64_t bits =
@@ -344,6 +392,10 @@ KM_TARGET static void finish_$s(const cpu_subset_tile *tile, cpu_subset_finish *
         const int64_t at = base / SUBSET_GROUP * tile->step;
         //@ for f in s_columns
         const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
+        //@ end
+        fetch_ahead(&run->ahead, base);
+        //@ for f in s_columns
+        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_$f + tile->step + i);
         //@ end
         finish->margin += finish_group_$s(labels + base, finish, tile->count - base, $s_names);
         const uint64_t bits = KM_DIFFER(labels + base, run->labels + base) & bits_of(tile->count, base);

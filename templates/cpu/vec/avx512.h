@@ -277,9 +277,18 @@ typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a
     _mm512_maskz_cvtps_pd((__mmask8)-1,                                                                      \
                           _mm512_mask_i64gather_ps(_mm256_setzero_ps(), (__mmask8)-1,                        \
                                                    _mm512_loadu_si512((const void *)(index)), base, 4))
+// Four floats as doubles: compilers would convert them two at a time.
+#define KM_FOUR_DOUBLES(x) _mm256_cvtps_pd((__m128)(x))
 // Adds doubles to a sum where a bit is set.
 #define KM_D_ADD_BITS(sum, bits, x) sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, x)
 //@ end
+// Writes first + i for each of sixteen bits i that are set, in their order, and what is left of 64 bytes behind them.
+#define KM_LIST(to, bits, first)                                                                             \
+    _mm512_storeu_si512(                                                                                     \
+        (void *)(to), _mm512_maskz_compress_epi32(                                                           \
+                          (__mmask16)(bits), _mm512_add_epi32(_mm512_set1_epi32((int)(first)),               \
+                                                              _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, \
+                                                                               7, 6, 5, 4, 3, 2, 1, 0))))
 // Floats, whatever the reals are.
 enum { FLOATS = 16 };
 typedef __m512 km_floats;

@@ -23,6 +23,13 @@ typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a
 #define KM_GATHER(base, index)                                                                               \
     _mm512_mask_i32gather_pd(_mm512_setzero_pd(), (__mmask8)-1, _mm256_loadu_si256((const void *)(index)),   \
                              base, 8)
+// Writes first + i for each of sixteen bits i that are set, in their order, and what is left of 64 bytes behind them.
+#define KM_LIST(to, bits, first)                                                                             \
+    _mm512_storeu_si512(                                                                                     \
+        (void *)(to), _mm512_maskz_compress_epi32(                                                           \
+                          (__mmask16)(bits), _mm512_add_epi32(_mm512_set1_epi32((int)(first)),               \
+                                                              _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, \
+                                                                               7, 6, 5, 4, 3, 2, 1, 0))))
 // Floats, whatever the reals are.
 enum { FLOATS = 16 };
 typedef __m512 km_floats;

@@ -6,14 +6,39 @@
 #define KM_INLINE KM_TARGET static inline __attribute__((always_inline))
 #include "runtime/cpu/subset_kernels.h"
 
-// ... 8 definitions
+// ... 1 definition
+
+enum { LISTED = 8 }; // points that are listed at a time
+enum {
+    VECTORS = 4, // of points worked on at a time
+    FEW = 16,    // clusters up to which there are several rows of sums for each
+    COPIES = 4   // of them: additions to one row wait for each other
+};
+
+// ... 5 definitions
+
+// The points of a tile that have a bit, in their order; some numbers behind them may be written, too. A loop over the
+// bits themselves would end at a place that no processor foresees.
+KM_TARGET static int64_t list_moved(uint32_t *points, const uint64_t *moved, int64_t count) {
+    uint32_t *to = points;
+    for (int64_t base = 0; base < count; base += SUBSET_GROUP) {
+        uint64_t bits = moved[base / SUBSET_GROUP];
+        uint32_t *end = to + __builtin_popcountll(bits);
+        for (; to < end; to += LISTED)
+            for (int i = 0; i < LISTED; i++, bits &= bits - 1)
+                to[i] = (uint32_t)(base + __builtin_ctzll(bits | (uint64_t)1 << 63));
+        to = end;
+    }
+    return to - points;
+}
+
+// ... 2 definitions
 
 // ==== 1 columns
-#define ADD_POINT_1(row, i)                                                                                 \
-    *(km_quad *)(row) += __builtin_convertvector(((km_reals){x_0[i], 1, 0, 0}), km_quad)
+#define ADD_POINT_1(row, i) *(km_quad *)(row) += DOUBLES_OF(((km_reals){x_0[i], 1, 0, 0}))
 #define MOVE_POINT_1(to, from, i)                                                                           \
     do {                                                                                                     \
-        const km_quad km_point = __builtin_convertvector(((km_reals){x_0[i], 1, 0, 0}), km_quad);      \
+        const km_quad km_point = DOUBLES_OF(((km_reals){x_0[i], 1, 0, 0}));                            \
         *(km_quad *)(to) += km_point;                                                                        \
         *(km_quad *)(from) -= km_point;                                                                      \
     } while (0)
@@ -85,34 +110,35 @@ KM_TARGET static void add_all_1(const cpu_subset_tile *tile, cpu_subset_run *run
             ADD_POINT_1(own[0] + labels[i] * SUBSET_ROW, i);
         }
     }
-    for (int c = 0; few && c < COPIES; c++) sums_fold(run->sums, own[c], run->k);
+    if (few) sums_fold(run->sums, copies, run->k, FEW);
 }
 
 // Moves the points of a tile that `moved` has a bit for, SoA group by SoA group, from `old` labels to the run's.
 KM_TARGET static void move_1(const cpu_subset_tile *tile, cpu_subset_run *run, const uint8_t *old,
                               const uint64_t *moved) {
-    double rows[2 * MOVERS * FEW * SUBSET_ROW];
-    uint16_t points[SUBSET_TILE_POINTS + LISTED];
-    double *to[MOVERS], *from[MOVERS];
+    double rows[COPIES * FEW * SUBSET_ROW];
+    uint32_t points[SUBSET_TILE_POINTS + LISTED];
     const int few = run->k <= FEW;
-    const int64_t count = list_moved(points, moved, tile->count);
-    for (int m = 0; m < MOVERS; m++) {
-        to[m] = few ? rows + 2 * m * FEW * SUBSET_ROW : run->sums;
-        from[m] = few ? to[m] + FEW * SUBSET_ROW : run->sums;
-    }
-    if (few) sums_clear(rows, 2 * MOVERS * FEW);
+    const int64_t count = list_moved(points, moved, tile->count), size = run->k * SUBSET_ROW;
+    double *to = few ? rows : run->sums, *from = few ? to + size : to;
+    double *next_to = few ? from + size : to, *next_from = few ? next_to + size : to;
+    if (few) sums_clear(rows, COPIES * run->k);
     // Stores to sums might change what is not held here, as far as a compiler knows.
     const uint8_t *labels = run->labels;
-    const int64_t step = tile->step;
+    const int64_t between = tile->step - SUBSET_GROUP;
+    int64_t c = 0;
     const km_real *x_0 = (const km_real *)tile->columns[0];
-    for (int64_t c = 0; c < count; c++) {
-        const int64_t p = points[c], i = p / SUBSET_GROUP * step + p % SUBSET_GROUP;
-        MOVE_POINT_1(to[c % MOVERS] + labels[p] * SUBSET_ROW, from[c % MOVERS] + old[p] * SUBSET_ROW, i);
+    for (; c + 2 <= count; c += 2) {
+        const int64_t p = points[c], i = p + p / SUBSET_GROUP * between;
+        const int64_t q = points[c + 1], next = q + q / SUBSET_GROUP * between;
+        MOVE_POINT_1(to + labels[p] * SUBSET_ROW, from + old[p] * SUBSET_ROW, i);
+        MOVE_POINT_1(next_to + labels[q] * SUBSET_ROW, next_from + old[q] * SUBSET_ROW, next);
     }
-    for (int m = 0; few && m < MOVERS; m++) {
-        sums_fold(run->sums, to[m], run->k);
-        sums_fold(run->sums, from[m], run->k);
+    if (c < count) {
+        const int64_t p = points[c], i = p + p / SUBSET_GROUP * between;
+        MOVE_POINT_1(to + labels[p] * SUBSET_ROW, from + old[p] * SUBSET_ROW, i);
     }
+    if (few) sums_fold(run->sums, rows, run->k, run->k);
 }
 
 // What the labels of a tile, which the run has in `labels`, are to the sums of its clusters.
@@ -122,7 +148,8 @@ KM_TARGET static void take_1(const cpu_subset_tile *tile, cpu_subset_run *run, u
     const int moves = run->mode == KM_CPU_MOVE;
     if (moves && run->changed == 0) return;
     run->labels = labels; // in the first cache, which the old ones may not be
-    if (moves) move_1(tile, run, old, moved);
+    if (moves)
+        move_1(tile, run, old, moved);
     else
         add_all_1(tile, run);
     run->labels = old;
@@ -137,6 +164,8 @@ KM_TARGET static void pass_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
         const km_real *x_0 = (const km_real *)tile->columns[0] + at;
+        fetch_ahead(&run->ahead, base);
+        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_0 + tile->step + i);
         nearest_1(labels + base, x_0, (const km_real *)run->table, run->k);
         const uint64_t bits =
             (KM_DIFFER(labels + base, run->labels + base) | fresh) & bits_of(tile->count, base);
@@ -243,6 +272,8 @@ KM_TARGET static void finish_1(const cpu_subset_tile *tile, cpu_subset_finish *f
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
         const km_real *x_0 = (const km_real *)tile->columns[0] + at;
+        fetch_ahead(&run->ahead, base);
+        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_0 + tile->step + i);
         finish->margin += finish_group_1(labels + base, finish, tile->count - base, x_0);
         const uint64_t bits = KM_DIFFER(labels + base, run->labels + base) & bits_of(tile->count, base);
         moved[base / SUBSET_GROUP] = bits;
@@ -324,11 +355,11 @@ KM_TARGET static void seed_1(const km_cpu_seeding *seeding) {
 
 // ==== 4 columns
 #define ADD_POINT_4(row, i)                                                                                 \
-    *(km_quad *)(row) += __builtin_convertvector(((km_reals){x_0[i], x_1[i], x_2[i], x_3[i]}), km_quad);              \
+    *(km_quad *)(row) += DOUBLES_OF(((km_reals){x_0[i], x_1[i], x_2[i], x_3[i]}));                                    \
     (row)[4] += 1
 #define MOVE_POINT_4(to, from, i)                                                                           \
     do {                                                                                                     \
-        const km_quad km_point = __builtin_convertvector(((km_reals){x_0[i], x_1[i], x_2[i], x_3[i]}), km_quad);      \
+        const km_quad km_point = DOUBLES_OF(((km_reals){x_0[i], x_1[i], x_2[i], x_3[i]}));                            \
         *(km_quad *)(to) += km_point;                                                                        \
         *(km_quad *)(from) -= km_point;                                                                      \
         (to)[4] += 1;                                                                                        \

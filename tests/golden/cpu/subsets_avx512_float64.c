@@ -1,37 +1,71 @@
 // Of the text of prebuilt subsets avx512_float64: All
 // "..." stands for what a template or an earlier part shows.
 
-// ... 35 definitions
+// ... 25 definitions
 
-// The same by masks, an SoA group and a cluster at a time, for few clusters: additions to a row do not wait for each
-// other.
-KM_TARGET static void add_masked_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
+enum { LISTED = 16 }; // points that are listed at a time
+enum {
+    VECTORS = 4, // of points worked on at a time
+    FEW = 16,    // clusters up to which there are several rows of sums for each
+    COPIES = 4   // of them: additions to one row wait for each other
+};
+
+// ... 5 definitions
+
+// The points of a tile that have a bit, in their order; some numbers behind them may be written, too. A loop over the
+// bits themselves would end at a place that no processor foresees.
+KM_TARGET static int64_t list_moved(uint32_t *points, const uint64_t *moved, int64_t count) {
+    uint32_t *to = points;
+    for (int64_t base = 0; base < count; base += SUBSET_GROUP) {
+        uint64_t bits = moved[base / SUBSET_GROUP];
+        for (int i = 0; i < SUBSET_GROUP; i += LISTED, bits >>= LISTED) {
+            KM_LIST(to, bits, base + i);
+            to += __builtin_popcountll(bits & ((1 << LISTED) - 1));
+        }
+    }
+    return to - points;
+}
+
+// ... 5 definitions
+
+// The same by masks of an SoA group, a cluster at a time, for few clusters: additions to a row do not wait for each
+// other. `all`: bits of the group's points. sums: of each cluster and column a vector.
+KM_INLINE void add_group_1(double *sums, int64_t *counts, const uint8_t *labels, uint64_t all, int64_t k,
+                            const km_real *x_0) {
+    double doubles[1 * SUBSET_GROUP];
+    for (int i = 0; i < SUBSET_GROUP; i += DOUBLES) {
+        KM_D_STORE(doubles + 0 * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_0 + i));
+    }
+    for (int64_t j = 0; j < k; j++) {
+        const uint64_t own = KM_OWN(labels, j) & all;
+        double *to = sums + j * 1 * DOUBLES;
+        counts[j] += __builtin_popcountll(own);
+        km_doubles sum_0 = KM_D_LOAD(to + 0 * DOUBLES);
+        KM_D_ADD_OWN(sum_0, own >> 0, doubles + 0 * SUBSET_GROUP + 0);
+        KM_D_ADD_OWN(sum_0, own >> 8, doubles + 0 * SUBSET_GROUP + 8);
+        KM_D_ADD_OWN(sum_0, own >> 16, doubles + 0 * SUBSET_GROUP + 16);
+        KM_D_ADD_OWN(sum_0, own >> 24, doubles + 0 * SUBSET_GROUP + 24);
+        KM_D_ADD_OWN(sum_0, own >> 32, doubles + 0 * SUBSET_GROUP + 32);
+        KM_D_ADD_OWN(sum_0, own >> 40, doubles + 0 * SUBSET_GROUP + 40);
+        KM_D_ADD_OWN(sum_0, own >> 48, doubles + 0 * SUBSET_GROUP + 48);
+        KM_D_ADD_OWN(sum_0, own >> 56, doubles + 0 * SUBSET_GROUP + 56);
+        KM_D_STORE(to + 0 * DOUBLES, sum_0);
+    }
+}
+
+// Labels and sums of all points, SoA group by SoA group: coordinates are still in the first cache.
+KM_TARGET static void pass_first_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
     double sums[FEW * 1 * DOUBLES];
     int64_t counts[FEW] = {0};
     for (int64_t i = 0; i < run->k * 1; i++) KM_D_STORE(sums + i * DOUBLES, KM_D_SPLAT(0));
     for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
-        const uint64_t all = bits_of(tile->count, base);
-        double doubles[1 * SUBSET_GROUP];
         const km_real *x_0 = (const km_real *)tile->columns[0] + at;
-        for (int i = 0; i < SUBSET_GROUP; i += DOUBLES)
-            KM_D_STORE(doubles + 0 * SUBSET_GROUP + i, KM_LOAD_DOUBLES(x_0 + i));
-        for (int64_t j = 0; j < run->k; j++) {
-            const uint64_t own = KM_OWN(run->labels + base, j) & all;
-            double *to = sums + j * 1 * DOUBLES;
-            counts[j] += __builtin_popcountll(own);
-            km_doubles sum_0 = KM_D_LOAD(to + 0 * DOUBLES);
-            KM_D_ADD_OWN(sum_0, own >> 0, doubles + 0 * SUBSET_GROUP + 0);
-            KM_D_ADD_OWN(sum_0, own >> 8, doubles + 0 * SUBSET_GROUP + 8);
-            KM_D_ADD_OWN(sum_0, own >> 16, doubles + 0 * SUBSET_GROUP + 16);
-            KM_D_ADD_OWN(sum_0, own >> 24, doubles + 0 * SUBSET_GROUP + 24);
-            KM_D_ADD_OWN(sum_0, own >> 32, doubles + 0 * SUBSET_GROUP + 32);
-            KM_D_ADD_OWN(sum_0, own >> 40, doubles + 0 * SUBSET_GROUP + 40);
-            KM_D_ADD_OWN(sum_0, own >> 48, doubles + 0 * SUBSET_GROUP + 48);
-            KM_D_ADD_OWN(sum_0, own >> 56, doubles + 0 * SUBSET_GROUP + 56);
-            KM_D_STORE(to + 0 * DOUBLES, sum_0);
-        }
+        fetch_ahead(&run->ahead, base);
+        nearest_1(run->labels + base, x_0, (const km_real *)run->table, run->k);
+        add_group_1(sums, counts, run->labels + base, bits_of(tile->count, base), run->k, x_0);
     }
+    run->changed = tile->count;
     for (int64_t j = 0; j < run->k; j++) {
         for (int64_t f = 0; f < 1; f++)
             run->sums[j * SUBSET_ROW + f] += KM_D_SUM(KM_D_LOAD(sums + (j * 1 + f) * DOUBLES));
@@ -39,22 +73,29 @@ KM_TARGET static void add_masked_1(const cpu_subset_tile *tile, cpu_subset_run *
     }
 }
 
-// ... 1 definition
+// ... 2 definitions
 
-// What the labels of a tile, which the run has in `labels`, are to the sums of its clusters.
-KM_TARGET static void take_1(const cpu_subset_tile *tile, cpu_subset_run *run, uint8_t *labels,
-                              const uint64_t *moved) {
-    uint8_t *old = run->labels;
-    const int moves = run->mode == KM_CPU_MOVE;
-    if (moves && run->changed == 0) return;
-    run->labels = labels; // in the first cache, which the old ones may not be
-    if (moves) move_1(tile, run, old, moved);
-    else if (run->k <= FEW)
-        add_masked_1(tile, run);
-    else
-        add_all_1(tile, run);
-    run->labels = old;
-    memcpy(old, labels, (size_t)((tile->count + SUBSET_GROUP - 1) / SUBSET_GROUP * SUBSET_GROUP));
+KM_TARGET static void pass_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
+    if (run->mode == KM_CPU_FIRST && run->k <= FEW) {
+        pass_first_1(tile, run);
+        return;
+    }
+    uint8_t labels[SUBSET_TILE_POINTS];
+    uint64_t moved[SUBSET_TILE_POINTS / SUBSET_GROUP];
+    const uint64_t fresh = run->mode == KM_CPU_FIRST ? ~(uint64_t)0 : 0;
+    run->changed = 0;
+    for (int64_t base = 0; base < tile->count; base += SUBSET_GROUP) {
+        const int64_t at = base / SUBSET_GROUP * tile->step;
+        const km_real *x_0 = (const km_real *)tile->columns[0] + at;
+        fetch_ahead(&run->ahead, base);
+        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_0 + tile->step + i);
+        nearest_1(labels + base, x_0, (const km_real *)run->table, run->k);
+        const uint64_t bits =
+            (KM_DIFFER(labels + base, run->labels + base) | fresh) & bits_of(tile->count, base);
+        moved[base / SUBSET_GROUP] = bits;
+        run->changed += __builtin_popcountll(bits);
+    }
+    take_1(tile, run, labels, moved);
 }
 
-// ... 50 definitions
+// ... 52 definitions
