@@ -49,7 +49,7 @@ static int64_t pass_bytes(const shape *s, int64_t threads) {
 }
 
 static int64_t finish_bytes(const shape *s, int64_t threads) {
-    int64_t sums = row_bytes(s->c + 2 + s->weighted, s->real), centroid = row_bytes(s->c + 1, s->real);
+    int64_t sums = row_bytes(s->c + 1 + s->weighted, s->real), centroid = row_bytes(s->c + 1, s->real);
     return s->tile_bytes + s->k * (sums + centroid) * threads;
 }
 
@@ -63,14 +63,16 @@ static int64_t threads_of(const shape *s, int64_t (*bytes)(const shape *s, int64
     return threads >= BLOCK_MIN ? threads : 0;
 }
 
-// Blocks a multiprocessor that shared memory and registers hold.
-static int64_t blocks_of(const shape *s, int64_t threads, const km_plan *table) {
+// Blocks a multiprocessor that shared memory and registers hold, of a kernel that has so many bytes of centroids in
+// registers and works on `points` at a time.
+static int64_t blocks_of(const shape *s, int64_t threads, int64_t bytes, int64_t held, int64_t points,
+                         const km_plan *table) {
     int64_t centroids = s->k * (s->c + 1) * s->real;
     int64_t registers =
-        OTHER_REGISTERS + (centroids > REGISTER_BYTES ? 0 : centroids / 4) + 8 * s->c * s->real / 4;
+        OTHER_REGISTERS + (centroids > held ? 0 : centroids / 4) + points * s->c * s->real / 4;
     int64_t by_registers =
         table->facts.registers_per_unit / (threads * km_min(km_round_up(registers, 8), 255));
-    int64_t by_shared = table->facts.shared_bytes_per_unit / (pass_bytes(s, threads) + RESERVED_BYTES);
+    int64_t by_shared = table->facts.shared_bytes_per_unit / (bytes + RESERVED_BYTES);
     return km_max(km_min(by_registers, by_shared), 1);
 }
 
@@ -87,9 +89,11 @@ static km_status name_shape(km_env *env, const shape *s, const km_plan *table, k
     km_env_set_int(item, "c", s->c);
     km_env_set_int(item, "k", s->k);
     km_env_set_int(item, "pass_block", pass);
-    km_env_set_int(item, "pass_blocks", blocks_of(s, pass, table));
+    km_env_set_int(item, "pass_blocks", blocks_of(s, pass, pass_bytes(s, pass), REGISTER_BYTES, 8, table));
     km_env_set_int(item, "pass_bytes", pass_bytes(s, pass));
     km_env_set_int(item, "finish_block", finish);
+    km_env_set_int(item, "finish_blocks",
+                   blocks_of(s, finish, finish_bytes(s, finish), REGISTER_BYTES / 2, 4, table));
     km_env_set_int(item, "finish_bytes", finish_bytes(s, finish));
     return KM_OK;
 }

@@ -4,6 +4,7 @@
 // cell are its tallies.
 #include "../../base/error.h"
 #include "subsets_state.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ typedef struct last_pass {
     int64_t c, k, count, cells;
     int64_t per_cluster, numbers; // of a run (templates/cuda/subsets.h)
     double *host;                 // of a launch: [cells][numbers][count]
+    double *apart;                // c: of a cluster's mean and its centroid
 } last_pass;
 
 // The table of centroids, a run a subset.
@@ -60,12 +62,29 @@ static double sum_cells(const last_pass *p, const double *own, int64_t number, i
     return sum;
 }
 
-// Takes the numbers of one subset, `at` in a launch of `count`.
+// The margin of the one point of cluster j, whose sum about its centroid is `apart`.
+static double alone_margin(const km_subset_fit *fit, int64_t j, int64_t c, const double *apart) {
+    double nearest = 0, next = INFINITY;
+    for (int64_t f = 0; f < c; f++) nearest += apart[f] * apart[f];
+    for (int64_t o = 0; o < fit->k; o++) {
+        double square = 0;
+        for (int64_t f = 0; f < c; f++) {
+            double t = fit->centroids[j * c + f] + apart[f] - fit->centroids[o * c + f];
+            square += t * t;
+        }
+        if (o != j && square < next) next = square;
+    }
+    return fit->k > 1 && next > 0 ? 1 - sqrt(nearest / next) : 0;
+}
+
+// Takes the numbers of one subset, `at` in a launch of `count`. Margins are those of clusters of several points.
 static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t count) {
     const km_tally *tally = p->job->tally;
     int is_weighted = p->s->table->base.plan->weighted, has_values = tally && tally->values;
     int64_t k = p->k, c = p->c, sums = tally ? km_tally_sums(tally) : 0, largest = 0;
+    double margins = sum_cells(p, p->host + at, p->numbers - 2, count);
     double squares = sum_cells(p, p->host + at, p->numbers - 1, count);
+    double *apart = p->apart;
     fit->off_means = 0;
     for (int64_t j = 0; j < k; j++) {
         const double *own = p->host + j * p->per_cluster * count + at;
@@ -73,12 +92,13 @@ static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t cou
         for (int64_t f = 0; f < c; f++) {
             double sum = sum_cells(p, own, f, count);
             square += sum * sum;
+            apart[f] = weight > 0 ? sum / weight : 0;
         }
         if (weight > 0) fit->off_means += square / weight;
-        fit->sse[j] = fit->distance[j] = 0;
+        fit->sse[j] = fit->distance[j] = fit->margin[j] = 0;
         fit->weights[j] = weight;
-        fit->margin[j] = sum_cells(p, own, c + 1, count);
-        fit->counts[j] = (int64_t)(is_weighted ? sum_cells(p, own, c + 2, count) : weight);
+        fit->counts[j] = (int64_t)(is_weighted ? sum_cells(p, own, c + 1, count) : weight);
+        if (fit->counts[j] == 1) margins -= weight * alone_margin(fit, j, c, apart);
         if (fit->counts[j] > fit->counts[largest]) largest = j;
         for (int64_t cell = 0; fit->tallies && cell < tally->cells_count; cell++) {
             const double *from = own + cell * p->numbers * count;
@@ -90,6 +110,7 @@ static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t cou
         }
     }
     fit->sse[largest] = squares;
+    fit->margin[largest] = margins;
 }
 
 // The runs from `first` on.
@@ -137,13 +158,13 @@ static km_subsets_args args_of(const last_pass *p) {
 km_status km_subsets_last_pass(km_cuda_subsets *s, const km_subsets_job *job, const km_subset *const *subsets,
                                km_subset_fit *const *fits, int64_t count, km_error *err) {
     km_status status = KM_OK;
-    last_pass p = {s, job, fits, subsets[0]->size, fits[0]->k, count, 1, 0, 0, NULL};
+    last_pass p = {s, job, fits, subsets[0]->size, fits[0]->k, count, 1, 0, 0, NULL, NULL};
     int64_t at_once = 0;
     if (job->tally) KM_TRY(km_subsets_order(s, job, err));
     if (job->tally) p.cells = s->cells_count;
-    p.per_cluster = p.c + 2 + s->table->base.plan->weighted;
+    p.per_cluster = p.c + 1 + s->table->base.plan->weighted;
     if (job->tally && job->tally->values) p.per_cluster += KM_SUBSET_VALUES;
-    p.numbers = p.k * p.per_cluster + 1;
+    p.numbers = p.k * p.per_cluster + 2;
     KM_TRY(put_table(&p, err));
     KM_TRY(put_active(&p, err));
     KM_TRY(km_subsets_put_columns(s, subsets, count, 1, count, err));
@@ -151,8 +172,9 @@ km_status km_subsets_last_pass(km_cuda_subsets *s, const km_subsets_job *job, co
     KM_TRY(km_subsets_reserve_partial(&at_once, s, (spans + p.cells) * p.numbers * 8, count, err));
     int64_t bytes = p.cells * p.numbers * at_once * 8;
     KM_TRY(km_cuda_reserve(s->table, &s->totals, bytes, "the sums of subsets", err));
-    p.host = malloc((size_t)bytes);
+    p.host = malloc((size_t)bytes + (size_t)p.c * sizeof *p.apart);
     if (!p.host) return km_fail_memory(err, "the sums of subsets", bytes);
+    p.apart = p.host + bytes / 8;
     for (int64_t first = 0; first < count; first += at_once)
         KM_TRY_GOTO(launch(&p, args_of(&p), first, km_min(at_once, count - first), err));
 done:

@@ -464,7 +464,7 @@ int64_t km_cuda_subsets_bytes(const km_subsets_job *job, int64_t size) {
             real = km_type_bytes(job->table->plan->spec.type);
     int64_t k_max = 0, sums;
     for (int64_t q = 0; q < job->clusters_count; q++) k_max = km_max(k_max, job->clusters[q]);
-    sums = km_max(job->restarts * k_max * (size + 1) * real, (k_max * (size + 3 + KM_SUBSET_VALUES) + 1) * 8);
+    sums = km_max(job->restarts * k_max * (size + 1) * real, (k_max * (size + 2 + KM_SUBSET_VALUES) + 2) * 8);
     return spans * sums + job->restarts * k_max * (size + 1) * (real + 16);
 }
 

@@ -15,8 +15,8 @@ typedef struct km_span {
     int reserved;
 } km_span;
 
-// Numbers of the last pass. Of each cluster: C sums of w (x - c); the weight; the margins; where points have weights
-// how many points there are; where there are values the sums of w y and w y^2. Behind all clusters the squares.
+// Numbers of the last pass. Of each cluster: C sums of w (x - c); the weight; where points have weights how many points
+// there are; where there are values the sums of w y and w y^2. Behind all clusters the margins, then the squares.
 enum { KM_SUBSET_VALUES = 2 };
 
 // Tables of runs lie by number: number i of run r is at [i * stride + r], so that the lanes of a warp, which have a run

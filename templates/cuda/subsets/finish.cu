@@ -3,7 +3,9 @@
 // everywhere. Scores x . c - |c|^2 / 2 find them, and the second-nearest centroid: the number of a centroid is in the
 // lowest bits of its score, so that a maximum is both. Where the two best are not farther apart than what rounding and
 // these bits may change, the point is ambiguous and resolved in double. Squared distances, margins and sums are of
-// x - c, the sums about the centroid of the label: they also say where the mean of the label is.
+// x - c, the sums about the centroid of the label: they also say where the mean of the label is. Squares and margins
+// are added in registers, over all clusters: the host takes off the margins of clusters of one point, which is where
+// the mean is.
 //@ if float64
 typedef long long subset_bits;
 
@@ -15,32 +17,29 @@ __device__ __forceinline__ int subset_key(double keyed, long long mask) {
     return (int)(__double_as_longlong(keyed) & mask);
 }
 
-__device__ __forceinline__ double subset_root(double value) {
-    return sqrt(value);
-}
-
-__device__ __forceinline__ double subset_divide(double value, double by) {
-    return value / by;
+__device__ __forceinline__ double subset_root_of_quotient(double value, double by) {
+    return sqrt(value / by);
 }
 //@ else
 typedef int subset_bits;
 
+// score & ~mask | j as one instruction: of two constants a compiler makes two.
 __device__ __forceinline__ float subset_keyed(float score, int j, int mask) {
-    return __int_as_float((__float_as_int(score) & ~mask) | j);
+    float keyed;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=f"(keyed) : "f"(score), "r"(~mask), "r"(j));
+    return keyed;
 }
 
 __device__ __forceinline__ int subset_key(float keyed, int mask) {
     return __float_as_int(keyed) & mask;
 }
 
-__device__ __forceinline__ float subset_root(float value) {
-    float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
+// What underflows is a distance of 0: without .ftz denormals take more instructions than all the rest.
+__device__ __forceinline__ float subset_root_of_quotient(float value, float by) {
+    float inverse, root;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(by));
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(value * inverse));
     return root;
-}
-
-__device__ __forceinline__ float subset_divide(float value, float by) {
-    return __fdividef(value, by);
 }
 //@ end
 
@@ -52,7 +51,7 @@ __host__ __device__ constexpr int subset_mask(int k, int mask = 1) {
 // A score has C + 1 roundings of half a unit in the last place, and lost its lowest bits: so much of
 // |x| |c| + |c|^2 / 2, which is at most 2.5 |x|^2 + 2 |x - c|^2; and the square of another centroid's distance exceeds
 // that of the label by twice the gap of their scores. So the label is sure where the gap is more than so much of
-// 5 |x|^2 + 4 |x - c|^2.
+// 5 |x|^2 + 4 |x - c|^2, which is 9 |x|^2 - 8 times the score.
 template <int C, int K> __host__ __device__ constexpr double subset_apart() {
     return (C + 4 + 2 * (subset_mask(K) + 1)) / (sizeof(km_real) == 8 ? 9007199254740992.0 : 16777216.0);
 }
@@ -64,8 +63,10 @@ struct subset_pair {
 // The nearest and the second-nearest centroid by distances in double, of a row of a tile. A call of its own, as few
 // points need it; it reads columns and centroids again, so that no array of the caller must be in memory.
 template <int C, int K>
-__device__ __noinline__ subset_pair subset_exact(const km_real *x, const int *columns, const km_real *table,
-                                                 long long stride) {
+__device__ __noinline__ subset_pair subset_exact(const km_real *x, const km_subsets_args &args, int run) {
+    const int *columns = args.columns + run;
+    const km_real *table = (const km_real *)args.table + run;
+    const long long stride = args.stride;
     const double infinity = __longlong_as_double(0x7ff0000000000000ll);
     double nearest = infinity, next = infinity;
     int label = 0, second = 0;
@@ -90,12 +91,17 @@ __device__ __noinline__ subset_pair subset_exact(const km_real *x, const int *co
     return {label, second};
 }
 
-// The two best scores of each of some points, keyed. Centroids are in registers (HELD > 1) or in shared memory.
+// The nearest and the second-nearest centroid of each of some points, from `point` on in the tile. Centroids are in
+// registers (HELD > 1) or in shared memory.
 template <int C, int K, int THREADS, int POINTS, int HELD>
-__device__ __forceinline__ void subset_nearest(km_real (&first)[POINTS], km_real (&next)[POINTS],
-                                               const km_real (&x)[POINTS][C], const km_real (&held)[HELD],
-                                               const char *own_rows) {
+__device__ __forceinline__ void subset_two_nearest(int (&label)[POINTS], int (&other)[POINTS],
+                                                   const km_real (&x)[POINTS][C], const km_real (&held)[HELD],
+                                                   const char *own_rows, const km_real *point,
+                                                   const km_subsets_args &args, int run) {
     typedef subset_rows<C + 1, THREADS> rows;
+    const km_real lost = (km_real)1e-37f;
+    km_real first[POINTS], next[POINTS];
+    bool is_sure[POINTS], are_sure = true;
 #pragma unroll
     for (int p = 0; p < POINTS; p++) first[p] = next[p] = -(km_real)__int_as_float(0x7f800000);
 #pragma unroll(HELD > 1 ? K : 1)
@@ -115,6 +121,25 @@ __device__ __forceinline__ void subset_nearest(km_real (&first)[POINTS], km_real
             first[p] = fmax(first[p], score);
         }
     }
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+        km_real size = 0;
+#pragma unroll
+        for (int f = 0; f < C; f++) size = fma(x[p][f], x[p][f], size);
+        size = fma(size, (km_real)9, -8 * first[p]);
+        label[p] = K > 1 ? subset_key(first[p], (subset_bits)subset_mask(K)) : 0;
+        other[p] = K > 1 ? subset_key(next[p], (subset_bits)subset_mask(K)) : 0;
+        is_sure[p] = K == 1 || first[p] - next[p] > fma(size, (km_real)subset_apart<C, K>(), lost);
+        are_sure = are_sure && is_sure[p];
+    }
+    if (are_sure) return;
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+        if (is_sure[p]) continue;
+        const subset_pair found = subset_exact<C, K>(point + p * D, args, run);
+        label[p] = found.label;
+        other[p] = found.second;
+    }
 }
 
 template <int C>
@@ -125,9 +150,9 @@ __device__ __forceinline__ km_real subset_square(const km_real (&x)[C], const km
     return square;
 }
 
-// What a thread adds of a cluster: sums of w (x - c), the weight, the margins, and points where these have weights.
+// What a thread adds of a cluster: sums of w (x - c), the weight, and points where these have weights.
 template <int C> struct subset_numbers {
-    enum { WEIGHT = C, MARGIN, COUNT = C + 2 + WEIGHTED };
+    enum { WEIGHT = C, COUNT = C + 1 + WEIGHTED };
 };
 
 // The sums of the outcome's values of a cluster, in memory that is there where they are.
@@ -166,7 +191,7 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
     }
     for (long long index = blockIdx.y; index < args.spans_count; index += gridDim.y) {
         const km_span span = args.spans[index];
-        double square = 0.0;
+        double square = 0.0, margin = 0.0;
 #pragma unroll 1
         for (int j = 0; j < K; j++) {
             const km_real none[number::COUNT] = {};
@@ -183,29 +208,14 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
             const int left = span.count - begin;
             const int count = left < SUBSET_TILE_POINTS ? left : SUBSET_TILE_POINTS;
             const km_real *tile = tiles[which].x;
-            // Takes a point, whose best scores are known; its squared distance, weighted.
-            const auto add = [&](const km_real(&x)[C], km_real first, km_real next, int p) {
-                const km_real lost = (km_real)1e-37f, largest = (km_real)1e37f;
-                const subset_bits mask = subset_mask(K);
-                int label = K > 1 ? subset_key(first, mask) : 0, other = subset_key(next, mask);
-                km_real size = 0, nearest, second = 0, row[C + 1], sum[number::COUNT];
+            km_real squares, margins;
+            // Takes a point of a label to the sums; `other`: the second-nearest centroid.
+            const auto add = [&](const km_real(&x)[C], int label, int other, int p) {
+                km_real row[C + 1], sum[number::COUNT];
                 rows::load(row, own_rows + label * rows::ROW_BYTES);
-                nearest = subset_square<C>(x, row);
-                if (K > 1) {
-#pragma unroll
-                    for (int f = 0; f < C; f++) size = fma(x[f], x[f], size);
-                    size = fma(size, (km_real)5, 4 * nearest);
-                    if (!(size < largest && first - next > fma(size, (km_real)subset_apart<C, K>(), lost))) {
-                        const subset_pair found =
-                            subset_exact<C, K>(tile + p * D, args.columns + run, table, args.stride);
-                        label = found.label;
-                        other = found.second;
-                        rows::load(row, own_rows + label * rows::ROW_BYTES);
-                        nearest = subset_square<C>(x, row);
-                    }
-                }
                 sums::load(sum, own_sums + label * sums::ROW_BYTES);
                 const km_real w = WEIGHTED ? tiles[which].w[p] : (km_real)1;
+                const km_real nearest = subset_square<C>(x, row);
 #pragma unroll
                 for (int f = 0; f < C; f++) {
                     const km_real apart = x[f] - row[f];
@@ -213,42 +223,50 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
                 }
                 sum[number::WEIGHT] += w;
                 if (WEIGHTED) sum[number::COUNT - 1] += (km_real)1;
+                sums::store(own_sums + label * sums::ROW_BYTES, sum);
+                squares += w * nearest;
                 if (K > 1) {
                     rows::load(row, own_rows + other * rows::ROW_BYTES);
-                    second = subset_square<C>(x, row);
-                    if (second > 0)
-                        sum[number::MARGIN] += w * (1 - subset_root(subset_divide(nearest, second)));
+                    const km_real second = subset_square<C>(x, row);
+                    margins += second > 0 ? w * (1 - subset_root_of_quotient(nearest, second)) : (km_real)0;
                 }
-                sums::store(own_sums + label * sums::ROW_BYTES, sum);
                 if (has_values) {
                     const double y = args.values[span.first + begin + p];
                     values[label].value[t] += w * y;
                     values[label].value2[t] += w * y * y;
                 }
-                return w * nearest;
             };
             int point = 0;
 #pragma unroll 1
             for (; point + POINTS <= count; point += POINTS) {
-                km_real x[POINTS][C], first[POINTS], next[POINTS], own = 0;
+                km_real x[POINTS][C];
+                int label[POINTS], other[POINTS];
+                squares = margins = 0;
                 subset_read<C, POINTS>(x, tile + point * D, column);
-                subset_nearest<C, K, THREADS>(first, next, x, held, own_rows);
+                subset_two_nearest<C, K, THREADS>(label, other, x, held, own_rows, tile + point * D, args,
+                                                  run);
 #pragma unroll
-                for (int p = 0; p < POINTS; p++) own += add(x[p], first[p], next[p], point + p);
-                square += (double)own;
+                for (int p = 0; p < POINTS; p++) add(x[p], label[p], other[p], point + p);
+                square += (double)squares;
+                margin += (double)margins;
             }
 #pragma unroll 1
             for (; point < count; point++) {
-                km_real x[1][C], first[1], next[1];
+                km_real x[1][C];
+                int label[1], other[1];
+                squares = margins = 0;
                 subset_read<C, 1>(x, tile + point * D, column);
-                subset_nearest<C, K, THREADS>(first, next, x, held, own_rows);
-                square += (double)add(x[0], first[0], next[0], point);
+                subset_two_nearest<C, K, THREADS>(label, other, x, held, own_rows, tile + point * D, args,
+                                                  run);
+                add(x[0], label[0], other[0], point);
+                square += (double)squares;
+                margin += (double)margins;
             }
         }
         __syncthreads(); // the next span overwrites the tiles
         if (at >= args.count) continue;
         const int per_cluster = number::COUNT + (has_values ? KM_SUBSET_VALUES : 0);
-        double *out = (double *)args.partial + index * (K * per_cluster + 1) * args.count + at;
+        double *out = (double *)args.partial + index * (K * per_cluster + 2) * args.count + at;
 #pragma unroll 1
         for (int j = 0; j < K; j++) {
             km_real sum[number::COUNT];
@@ -260,6 +278,7 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
             out[args.count] = values[j].value2[t];
             out += KM_SUBSET_VALUES * args.count;
         }
-        *out = square;
+        out[0] = margin;
+        out[args.count] = square;
     }
 }

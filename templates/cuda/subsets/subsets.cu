@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__($s_pass_block, $s_pass_blocks)
     km_subsets_pass_$s_c_$s_k(const __grid_constant__ km_subsets_args args) {
     subset_pass<$s_c, $s_k, $s_pass_block>(args);
 }
-extern "C" __global__ void __launch_bounds__($s_finish_block, 1)
+extern "C" __global__ void __launch_bounds__($s_finish_block, $s_finish_blocks)
     km_subsets_finish_$s_c_$s_k(const __grid_constant__ km_subsets_args args) {
     subset_finish<$s_c, $s_k, $s_finish_block>(args);
 }
