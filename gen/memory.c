@@ -127,7 +127,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     km_cuda_steps steps = km_cuda_steps_of(plan, n);
     int is_csr = km_plan_is_csr(plan);
     memory->points = paged(is_csr ? csr_bytes(plan) : (n + KM_PAD_ROWS) * d * real) + paged(subchunks * 8) +
-                     paged(2 * d * 8);
+                     paged((plan->spec.metric == KM_METRIC_COSINE ? 3 * d + 1 : 2 * d) * 8);
     if (plan->weighted) memory->points += paged(n * 8) + paged((n + KM_PAD_ROWS) * real);
     int64_t comes = plan->value_bytes ? plan->value_bytes : real;
     memory->arriving = paged(steps.work) + (is_csr || comes == real ? 0 : paged(n * d * comes));

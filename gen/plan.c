@@ -479,9 +479,6 @@ km_status km_plan_make_with(km_plan *plan, const km_spec *spec, const km_plan_pa
     if (status == KM_ERROR_PLAN && err) blame_fixed(spec, params, err);
     if (status == KM_OK && asks_tables(spec, params) && !km_plan_is_csr(&made))
         status = take_measured(&made, spec, params, shipped, shipped_count, err);
-    if (status == KM_OK && spec->metric == KM_METRIC_COSINE && made.spec.target.kind == KM_TARGET_CUDA)
-        status =
-            km_fail(err, KM_ERROR_PLAN, "the metric cosine is there on the CPU alone; take the target cpu");
     if (status != KM_OK) {
         km_plan_clear(&made);
         return status;

@@ -451,7 +451,7 @@ km_status km_data_from_device(km_data **out, int device, const void *base, int64
 }
 
 const km_resident *km_data_resident(const km_data *data) {
-    return data->resident;
+    return data->is_unit ? NULL : data->resident; // rows that the host divides come from the host
 }
 
 int64_t km_data_resident_first(const km_data *data) {
@@ -825,7 +825,6 @@ done:
 km_status km_data_unit(km_data **view, const km_data *data, km_error *err) {
     const km_data *from = *view ? *view : data;
     km_data *unit = NULL;
-    if (from->resident) return refuse_resident(from, "divided by their lengths", err);
     KM_TRY(km_data_part(&unit, from, 0, from->n, err));
     unit->weights = from->weights;
     unit->prepared = from->prepared;
@@ -976,7 +975,7 @@ int64_t km_data_line(const km_data *data, int64_t row) {
 km_status km_data_read_points(double *out, const km_data *data, const int64_t *points, int64_t count,
                               km_error *err) {
     int64_t d = data->table.columns;
-    if (data->resident && data->first == 0)
+    if (data->resident && data->first == 0 && !data->is_unit)
         return km_resident_read_rows(out, data->resident, points, count, err);
     for (int64_t i = 0; i < count; i++)
         KM_TRY(km_data_read(out + i * d, data, points[i], 1, KM_FLOAT64, err));

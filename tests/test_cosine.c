@@ -573,6 +573,32 @@ START_TEST(the_metric_is_the_scale) {
 }
 END_TEST
 
+// Points that lie on a device come to the host, which divides them.
+START_TEST(points_on_the_device) {
+    km_error err = {{0}};
+    km_type type = _i ? KM_FLOAT64 : KM_FLOAT32;
+    ref_data points = ref_blobs(70001, 3, 6, 1.0, 19, type);
+    job j = job_open(points, "2..5", 0);
+    km_result *host = fit(&j);
+    km_data_destroy(&j.data);
+    void *there = copy_to_device(j.values, (size_t)(points.n * 3 * (type == KM_FLOAT64 ? 8 : 4)));
+    ck_assert_ptr_nonnull(there);
+    must(km_data_from_device(&j.data, 0, there, points.n, 3, type, NULL, NULL, &err), &err, "data");
+    km_result *device = fit(&j);
+    ck_assert_uint_eq(km_result_digest(host), km_result_digest(device));
+    km_predictor *model = NULL;
+    int32_t *labels = calloc((size_t)points.n, sizeof *labels);
+    must(km_predictor_create(&model, device, 0, &err), &err, "km_predictor_create");
+    must(km_predict(labels, model, j.data, &j.params, &err), &err, "km_predict");
+    ck_assert_mem_eq(labels, device->models[0].labels, (size_t)points.n * sizeof *labels);
+    free(labels);
+    km_predictor_destroy(&model);
+    km_result_destroy(&host);
+    km_result_destroy(&device);
+    job_close(&j);
+}
+END_TEST
+
 static Suite *suite_of(void) {
     int is_cpu = strcmp(target, "cuda") != 0, is_prebuilt = design && !strcmp(design, "prebuilt");
     Suite *suite = suite_create("cosine");
@@ -594,6 +620,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(rows, predict_equals_labels, 0, 4);
     tcase_add_loop_test(rows, criteria_are_those_of_unit_rows, 0, 2);
     tcase_add_test(rows, the_metric_is_the_scale);
+    if (!is_cpu) tcase_add_loop_test(rows, points_on_the_device, 0, 2);
     return suite;
 }
 

@@ -85,6 +85,8 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set(env, "type", spec->type == KM_FLOAT64 ? "double" : "float");
     km_env_set(env, "label_type", k_max <= 256 ? "unsigned char" : "unsigned short");
     km_env_set_flag(env, "float64", spec->type == KM_FLOAT64);
+    km_env_set_flag(env, "cosine", spec->metric == KM_METRIC_COSINE);
+    km_env_set(env, "cancelled", spec->type == KM_FLOAT64 ? "0x1p-48" : "0x1p-20"); // as runtime/unit.c
     km_env_set_flag(env, "weighted", plan->weighted);
     km_env_set_flag(env, "track_labels", plan->track_labels);
     km_env_set(env, "name", "%s", spec->name);

@@ -8,6 +8,7 @@
 #include "cuda.h"
 #include "../module_state.h"
 #include "../threads.h"
+#include "../unit.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,7 @@ static void engine_destroy(km_engine **base) {
     free(engine->offsets);
     free(engine->tables);
     free(engine->starts);
+    free(engine->base.unit_centre);
     free(engine);
     *base = NULL;
 }
@@ -345,9 +347,15 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
         return status;                                                                                       \
     } while (0)
 
+static km_status load_points(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
+                             km_load_params *params, km_error *err) {
+    KM_TRY(km_cuda_load(engine, stats, data, params, err));
+    return km_unit_init(&engine->base, params, err);
+}
+
 static km_status load(km_engine *base, km_data_stats *stats, const km_data *data, km_load_params *params,
                       km_error *err) {
-    IN_CONTEXT(km_cuda_load(engine, stats, data, params, err));
+    IN_CONTEXT(load_points(engine, stats, data, params, err));
 }
 
 static km_status seed_plusplus(km_engine *base, int64_t *indices, int64_t first_restart, int64_t chains_count,

@@ -277,16 +277,22 @@ km_status km_cuda_load_box(km_cuda_engine *engine, const km_data_stats *stats, c
                            km_error *err) {
     int64_t d = engine->base.d;
     km_type type = engine->base.plan->spec.type;
-    double *box = malloc((size_t)d * 2 * sizeof *box);
-    if (!box) return km_fail_memory(err, "the box of the points", d * 16);
+    // With the cosine the update finds centre and factor behind it.
+    int64_t numbers = engine->base.plan->spec.metric == KM_METRIC_COSINE ? 3 * d + 1 : 2 * d;
+    double *box = malloc((size_t)numbers * sizeof *box);
+    if (!box) return km_fail_memory(err, "the box of the points", numbers * 8);
     for (int64_t f = 0; f < d; f++) {
         double a = round_to(type, (stats->minimum[f] - params->centre[f]) * params->factor[f]);
         double b = round_to(type, (stats->maximum[f] - params->centre[f]) * params->factor[f]);
         box[f] = a < b ? a : b;
         box[d + f] = a < b ? b : a;
     }
-    km_status status = km_cuda_reserve(engine, &engine->box, 2 * d * 8, "the box of the points", err);
-    if (status == KM_OK) status = km_cuda_put(engine, engine->box.address, box, 2 * d * 8, err);
+    if (numbers > 2 * d) {
+        memcpy(box + 2 * d, params->centre, (size_t)d * sizeof *box);
+        box[3 * d] = params->factor[0]; // rows of length 1 are not scaled, so all are the fit's power of two
+    }
+    km_status status = km_cuda_reserve(engine, &engine->box, numbers * 8, "the box of the points", err);
+    if (status == KM_OK) status = km_cuda_put(engine, engine->box.address, box, numbers * 8, err);
     free(box);
     return status;
 }

@@ -67,10 +67,6 @@ static km_status take_metric(km_fit_job *f) {
             f->err, KM_ERROR_USAGE,
             "gap, gap_2001 and prediction_strength are not there with the metric cosine; leave them "
             "out, or divide the rows by their length yourself and take the metric euclidean");
-    if (f->spec.target.kind == KM_TARGET_CUDA || f->params->device >= 0)
-        return km_fail(f->err, KM_ERROR_USAGE,
-                       "the metric cosine is there on the CPU alone; take the target cpu");
-    f->spec.target.kind = KM_TARGET_CPU;
     f->scale = KM_SCALE_UNIT;
     KM_TRY(km_data_unit(&f->unit, f->data, f->err));
     f->data = f->unit;

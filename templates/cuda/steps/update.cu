@@ -37,6 +37,26 @@ __device__ __forceinline__ void update_close(const km_update_args &args, int slo
     if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;
 }
 
+//@ if cosine
+// A mean of rows of length 1 that is no longer than this is what rounding leaves of 0: its centroid stays.
+#define UNIT_CANCELLED $cancelled
+
+// The length of a cluster's mean in the data's own coordinates, by `lanes` threads side by side, each of which gets it.
+// Behind the box stand the centre and the factor of the points. With the cosine a centroid is the mean divided by it.
+__device__ __forceinline__ double update_length(const double *total, const double *box, int lanes) {
+    const unsigned first = threadIdx.x % 32 / lanes * lanes;
+    const unsigned together = (lanes == 32 ? ~0u : (1u << lanes) - 1u) << first;
+    const double weight = total[D], factor = box[3 * D];
+    double square = 0.0;
+    for (int f = threadIdx.x % lanes; f < D; f += lanes) {
+        const double x = total[f] / weight / factor + box[2 * D + f];
+        square += x * x;
+    }
+    for (int away = lanes / 2; away > 0; away /= 2) square += __shfl_xor_sync(together, square, away);
+    return sqrt(square);
+}
+
+//@ end
 // A slot with many clusters has several blocks (KM_UPDATE_PARTS), blockIdx.y, each of which computes a part of
 // them. With no bound of two blocks a multiprocessor the compiler would aim at more, and spill.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
@@ -60,11 +80,21 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             {}; // of inertia, of shifts; of empty clusters, and of those that may be given a point
         for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
             const double weight = totals[j * (D + 1ll) + D];
+            //@ if cosine
+            const double length = update_length(totals + j * (D + 1ll), args.box, LANES);
+            //@ end
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
                 const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
                 sums[0] += c * (weight * c - 2.0 * sum);
                 if (phase == KM_SLOT_RUNNING && weight > 0.0) {
+                    //@ if cosine
+                    if (length <= UNIT_CANCELLED) continue;
+                    const double centre = args.box[2 * D + f], factor = args.box[3 * D];
+                    const double mean = sum / weight / factor + centre;
+                    const km_real moved = (km_real)((mean / length - centre) * factor);
+                    //@ else
                     const km_real moved = (km_real)(sum / weight);
+                    //@ end
                     sums[1] += (moved - c) * (moved - c);
                     centroids[j * (long long)D + f] = moved;
                 }
