@@ -234,8 +234,9 @@ static void check_against(const job *j, const km_result *result, const double *f
     for (int64_t i = 0; i < j->points.n; i++)
         ck_assert_msg(model->labels[i] == s.labels[i], "%s: point %lld has label %d, not %d", what,
                       (long long)i, model->labels[i], s.labels[i]);
-    for (int64_t i = 0; i < s.k * d; i++)
-        REF_NEAR(model->centroids[i], s.centroids[i], 2 * accuracy(j->points.type));
+    // The sums of `registers` are floats.
+    double near = accuracy(j->points.type) * (strcmp(target, "cuda") ? 2 : 10);
+    for (int64_t i = 0; i < s.k * d; i++) REF_NEAR(model->centroids[i], s.centroids[i], near);
     double weight = 0;
     for (int64_t i = 0; i < j->points.n; i++) weight += ref_weight(&j->points, i);
     REF_NEAR(model->inertia, s.inertia, accuracy(j->points.type) * (s.inertia + 1e-3 * weight));
@@ -249,9 +250,10 @@ static void thin_out(ref_data *points, uint64_t seed) {
 }
 
 static const int64_t widths[] = {1, 2, 3, 5, 16, 37, 100};
+static const char *const width_names[] = {"d1", "d2", "d3", "d5", "d16", "d37", "d100"};
 enum { WIDTHS = sizeof widths / sizeof *widths };
 
-// _i: type, layout, weights, width.
+// _i: type, layout, weights, width; a case of its own each, as on a GPU compiling takes nearly all of the time.
 START_TEST(as_the_reference) {
     km_type type = _i & 1 ? KM_FLOAT64 : KM_FLOAT32;
     int is_sparse = _i >> 1 & 1;
@@ -607,7 +609,12 @@ static Suite *suite_of(void) {
     suite_add_tcase(suite, rows);
     tcase_set_timeout(values, 300);
     tcase_set_timeout(rows, 300);
-    tcase_add_loop_test(values, as_the_reference, 0, 8 * WIDTHS);
+    for (int w = 0; w < WIDTHS; w++) {
+        TCase *width = tcase_create(width_names[w]);
+        suite_add_tcase(suite, width);
+        tcase_set_timeout(width, 300);
+        tcase_add_loop_test(width, as_the_reference, 8 * w, 8 * w + 8);
+    }
     if (is_cpu && is_prebuilt) tcase_add_loop_test(values, algorithms_as_the_reference, 0, 8);
     tcase_add_loop_test(values, same_bits_on_any_threads, 0, 4);
     tcase_add_loop_test(values, refined_models_have_length_one, 0, 2);
