@@ -43,6 +43,7 @@ class Clusterer(Parameters):
     _weights: Doubles | None
     _factor: Doubles
     _is_single: bool
+    _is_unit: bool  # points are divided by their length
     _looked: dict[str, Any]  # what was read of the result
     _predictor: Predictor
 
@@ -85,7 +86,7 @@ class Clusterer(Parameters):
     def _take(self, result: Result, points: Points) -> None:
         best = Model(result, result.best)
         self._result, self._looked, self._predictor = result, {}, best.predictor
-        self._factor, self._is_single = result.factor, points.is_single
+        self._factor, self._is_single, self._is_unit = result.factor, points.is_single, result.is_unit
         self.best_k_, self.labels_ = best.k, best.labels  # type: ignore[assignment]
         self.cluster_centers_, self.inertia_, self.n_iter_ = best.cluster_centers, best.inertia, best.n_iter
         self.n_features_in_ = points.d
@@ -214,15 +215,31 @@ class Clusterer(Parameters):
         Returns
         -------
         ndarray of float64 of shape (n, best_k_)
-            Euclidean distances in the space that was clustered: the points' units, or those of ``scale``.
+            Euclidean distances in the space that was clustered: the points' units, or those of ``scale``; with the
+            metric cosine ``sqrt(2 (1 - cos))``.
         """
         points = self._new_points(X)
         out = np.empty((points.n, len(self.cluster_centers_)))
-        for first, rows in points.blocks(_ROWS):
+        for first, block in points.blocks(_ROWS):
+            rows = self._divided(block, first)
             for j, center in enumerate(self.cluster_centers_):
                 moved = (rows - center) * self._factor
                 np.sqrt(np.einsum("ij,ij->i", moved, moved), out=out[first : first + len(rows), j])
         return out
+
+    def _divided(self, rows: Doubles, first: int) -> Doubles:
+        """Divide points, of which the first has this number, by their length where the metric is the cosine."""
+        if not self._is_unit:
+            return rows
+        largest = np.abs(rows).max(1, keepdims=True, initial=0)
+        if not largest.all():
+            row = first + int(np.flatnonzero(largest == 0)[0]) + 1
+            raise ValueError(
+                f"X: row {row}: all values are 0, so there is no direction, and no cosine; leave such rows out"
+            )
+        scaled = rows / largest
+        divided: Doubles = scaled / np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+        return divided
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Doubles:
         """Fit, and `transform` the same points."""
@@ -248,7 +265,8 @@ class Clusterer(Parameters):
         points = self._new_points(X)
         weights = take_weights(sample_weight, points.n)
         labels, total = self._label(points), 0.0
-        for first, rows in points.blocks(_ROWS):
+        for first, block in points.blocks(_ROWS):
+            rows = self._divided(block, first)
             part = slice(first, first + len(rows))
             moved = (rows - self.cluster_centers_[labels[part]]) * self._factor
             squares = np.einsum("ij,ij->i", moved, moved)
@@ -281,6 +299,8 @@ class Clusterer(Parameters):
 
         self._check_fitted()
         model = self._model_of(k)
+        if self._is_unit:
+            raise ValueError("scikit-learn's KMeans has no cosine; divide the points by their length (normalize) first")
         if not bool((self._factor == 1).all()):
             raise ValueError("scikit-learn's KMeans has no scale; scale the points before the fit, by a Pipeline")
         k = model.k
@@ -437,8 +457,12 @@ class KMeansSweep(Clusterer):
         Iterations of a restart at most.
     algorithm : {"auto", "lloyd", "tiles", "hamerly", "elkan"}
         Which distances are skipped, on the CPU.
-    scale : {None, "standard", "minmax", "robust"}
-        Scaling of the features before clustering; centroids come back in the points' units.
+    scale : {None, "standard", "minmax", "robust", "unit"}
+        Scaling of the features before clustering; centroids come back in the points' units. ``"unit"`` divides each
+        point by its length: the same as ``metric="cosine"``.
+    metric : {"euclidean", "cosine"}
+        What is near. ``"cosine"``: points are divided by their length, and centroids after each update (spherical
+        k-means). Inertia and distances are then those of points of length 1: ``2 (1 - cos)``, and its root.
     refine : "auto", None or int
         Each K is also started from the models of its neighbours in the list: up to a share of the work, not at all, or
         this many passes at most.
@@ -522,6 +546,7 @@ class KMeansSweep(Clusterer):
         max_iter: int = 300,
         algorithm: str = "auto",
         scale: str | None = None,
+        metric: str = "euclidean",
         refine: Any = "auto",
         device: str = "auto",
         dtype: Any = "float32",
@@ -544,6 +569,7 @@ class KMeansSweep(Clusterer):
         self.max_iter = max_iter
         self.algorithm = algorithm
         self.scale = scale
+        self.metric = metric
         self.refine = refine
         self.device = device
         self.dtype = dtype
@@ -573,7 +599,7 @@ class KMeans(Clusterer):
         K.
     init, n_init, max_iter, tol, verbose, random_state, algorithm
         As of `KMeansSweep`.
-    scale, refine, device, dtype, threads, cache_dir, memory_max, device_memory_max, scratch_dir, time_max
+    scale, metric, refine, device, dtype, threads, cache_dir, memory_max, device_memory_max, scratch_dir, time_max
         As of `KMeansSweep`.
 
     Attributes
@@ -603,6 +629,7 @@ class KMeans(Clusterer):
         random_state: Any = 0,
         algorithm: str = "auto",
         scale: str | None = None,
+        metric: str = "euclidean",
         refine: Any = "auto",
         device: str = "auto",
         dtype: Any = "float32",
@@ -622,6 +649,7 @@ class KMeans(Clusterer):
         self.random_state = random_state
         self.algorithm = algorithm
         self.scale = scale
+        self.metric = metric
         self.refine = refine
         self.device = device
         self.dtype = dtype

@@ -18,7 +18,8 @@ from ._arrays import Doubles, Points, to_float
 from ._errors import warn
 from ._results import Result
 
-_SCALES = {None: 0, "none": 0, "standard": 1, "minmax": 2, "robust": 3}
+SCALES = {None: 0, "none": 0, "standard": 1, "minmax": 2, "robust": 3, "unit": 4}
+METRICS = {"euclidean": 0, "cosine": 1}
 _INITS = {"k-means++": 0, "random": 1}
 _DTYPES = {"float32": 0, "float64": 1}
 _LABELS = {"best": 1, "all": 2}
@@ -309,7 +310,8 @@ def run(points: Points, weights: Doubles | None, o: dict[str, Any], clusters: An
         spec.type = _type(o["dtype"])
         spec.max_iter = whole("max_iter", o["max_iter"], 1)
         spec.tol = real("tol", o["tol"])
-        params.scale = choose("scale", o["scale"], _SCALES)
+        params.scale = choose("scale", o["scale"], SCALES)
+        spec.metric = choose("metric", o["metric"], METRICS)
         params.seed = seed_of(o["random_state"])
         params.criterion = criterion_of(o["criterion"])
         params.criteria = _criteria_bits(o["criteria"])

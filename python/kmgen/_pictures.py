@@ -79,7 +79,7 @@ def _sample(fitted: Any, X: Any) -> tuple[Doubles, Any]:
     if points.names is not None:
         fitted._check_names(points.names)
     step = max(1, -(-points.n // _POINTS_MAX))
-    rows = [block[(-first) % step :: step].copy() for first, block in points.blocks(1 << 14)]
+    rows = [fitted._divided(block, first)[(-first) % step :: step].copy() for first, block in points.blocks(1 << 14)]
     return np.concatenate(rows), points.names
 
 

@@ -15,6 +15,8 @@ from ._arrays import Data, Doubles, Points, take
 
 Labels = npt.NDArray[np.int32]
 
+_SCALE_UNIT = 4  # KM_SCALE_UNIT
+
 
 def _array(address: int | None, dtype: Any, *shape: int) -> npt.NDArray[Any]:
     """Copy an array of the library's memory."""
@@ -242,6 +244,7 @@ class Result:
         self.best = int(self._selection.best)
         self.clustered = bool(self._selection.clustered)
         self.interrupted = bool(raw.interrupted)
+        self.is_unit = int(raw.scale) == _SCALE_UNIT
         self.factor: Doubles = _array(raw.factor, np.float64, self.d)
 
     def _model(self, index: int) -> Any:

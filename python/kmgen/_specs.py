@@ -9,7 +9,7 @@ import os
 from typing import Any, NamedTuple
 
 from . import _library as lib
-from ._fit import choose, clusters_text, real, whole
+from ._fit import METRICS, choose, clusters_text, real, whole
 
 __all__ = ["Source", "Spec", "emit", "explain"]
 
@@ -41,6 +41,8 @@ class Spec(NamedTuple):
         Updates of a run, at most.
     tol : float
         A run stops when the centroids' squared shift is at most this times the mean variance of the features.
+    metric : {"euclidean", "cosine"}
+        What is near.
     """
 
     features: int
@@ -53,6 +55,7 @@ class Spec(NamedTuple):
     fixed: dict[str, Any] | None = None
     max_iter: int = 300
     tol: float = 1e-4
+    metric: str = "euclidean"
 
     def to_yaml(self) -> str:
         """Write the spec as the text of a file that the program reads."""
@@ -87,6 +90,7 @@ class _Opened:
             if not 0 <= raw.tol < math.inf:
                 raise ValueError(f"tol must be 0 or more; got {spec.tol!r}")
             raw.type = choose("type", spec.type, _TYPES)
+            raw.metric = choose("metric", spec.metric, METRICS)
             lib.call("km_spec_set_clusters", here, clusters_text(spec.clusters).encode())
             lib.call("km_spec_set_target", here, str(spec.target).encode())
             lib.call("km_spec_set_layout", here, str(spec.layout).encode())

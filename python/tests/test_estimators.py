@@ -68,6 +68,74 @@ def test_scale_is_that_of_the_features():
         sweep.to_sklearn()
 
 
+def test_cosine_is_that_of_the_directions():
+    pytest.importorskip("sklearn")
+    from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
+    from sklearn.preprocessing import normalize
+
+    points, _ = blobs()
+    points = points + np.float32(3)
+    lengths = np.random.default_rng(1).uniform(0.01, 100, (300, 1)).astype(np.float32)
+    sweep = kmgen.KMeansSweep("2..5", metric="cosine", criteria=["silhouette"], labels="all").fit(points * lengths)
+    same = kmgen.KMeansSweep("2..5", scale="unit", labels="all").fit(points)
+    assert all((sweep.models_[k].labels == same.models_[k].labels).all() for k in sweep.models_)
+    unit = normalize(points.astype(np.float64))
+    for model in sweep.models_.values():
+        centers = model.cluster_centers.astype(np.float64)
+        assert np.linalg.norm(centers, axis=1) == pytest.approx(1, abs=1e-6)
+        cosines = (unit * centers[model.labels]).sum(1)
+        assert cosines == pytest.approx((unit @ centers.T).max(1), abs=1e-6)
+        assert model.inertia == pytest.approx(2 * (1 - cosines).sum(), abs=1e-4)
+        theirs = calinski_harabasz_score(unit, model.labels)
+        assert model.scores["calinski_harabasz"] == pytest.approx(theirs, rel=1e-4)
+        theirs = davies_bouldin_score(unit, model.labels)
+        assert model.scores["davies_bouldin"] == pytest.approx(theirs, rel=1e-4)
+        theirs = silhouette_score(points, model.labels, metric="cosine")
+        assert model.scores["silhouette"] == pytest.approx(theirs, abs=1e-4)
+    assert (sweep.predict(7 * points) == sweep.labels_).all()
+    cosines = unit @ sweep.cluster_centers_.astype(np.float64).T
+    assert sweep.transform(points) == pytest.approx(np.sqrt(2 * (1 - cosines)), abs=1e-3)
+    assert sweep.score(points) == pytest.approx(-sweep.inertia_, rel=1e-4)
+    with pytest.raises(ValueError, match="no cosine"):
+        sweep.to_sklearn()
+    points[17] = 0
+    for refused in (
+        lambda: kmgen.KMeans(2, metric="cosine").fit(points),
+        lambda: sweep.predict(points),
+        lambda: sweep.transform(points),
+    ):
+        with pytest.raises(ValueError, match=r"^X: row 18: all values are 0, .*; leave such rows out$"):
+            refused()
+    with pytest.raises(ValueError, match="the scale standard does not go with"):
+        kmgen.KMeans(2, metric="cosine", scale="standard").fit(points)
+
+
+def test_cosine_of_text_is_no_worse_than_normalised_rows():
+    """Counts of words of texts on twenty themes: beside scikit-learn's KMeans on rows of length 1."""
+    sparse = pytest.importorskip("scipy.sparse")
+    cluster = pytest.importorskip("sklearn.cluster")
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    generator = np.random.default_rng(20)
+    words, themes, texts = 3000, 20, 1500
+    common = 1 / np.arange(1, words + 1)
+    shares = np.array([common * generator.gamma(0.2, size=words) for _ in range(themes)])
+    shares = 0.5 * shares / shares.sum(1, keepdims=True) + 0.5 * common / common.sum()
+    counts = [generator.multinomial(n, shares[i % themes]) for i, n in enumerate(generator.integers(20, 400, texts))]
+    tfidf = TfidfTransformer().fit_transform(sparse.csr_matrix(np.array(counts)))
+    ours = kmgen.KMeans(themes, metric="cosine", n_init=5).fit(
+        sparse.csr_matrix(sparse.diags(generator.uniform(0.1, 9, texts)) @ tfidf)
+    )
+    theirs = cluster.KMeans(themes, n_init=5, random_state=0).fit(tfidf)
+
+    def objective(labels):
+        sums = np.array([np.asarray(tfidf[labels == j].sum(0)).ravel() for j in range(themes)])
+        return texts - np.linalg.norm(sums, axis=1).sum()
+
+    assert ours.inertia_ == pytest.approx(2 * objective(ours.labels_), rel=1e-5)
+    assert objective(ours.labels_) <= objective(theirs.labels_) * (1 + 1e-6)
+
+
 def test_weights_count(points):
     weights = np.ones(300)
     weights[::3] = 5
@@ -121,6 +189,7 @@ def test_given_centroids(points):
         ({"tol": -1.0}, "tol"),
         ({"algorithm": "fast"}, "lloyd"),
         ({"scale": "log"}, "standard"),
+        ({"metric": "angle"}, "euclidean"),
         ({"refine": "much"}, "refine"),
         ({"device": "tpu"}, "cuda"),
         ({"dtype": "float16"}, "float32"),
