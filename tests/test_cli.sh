@@ -785,7 +785,8 @@ bad_input() {
     run 0 fit "$work/in/id.csv" -k 2 # and so does leaving the choice to the program
     in_stderr 'id.csv: features are x, y; left out: id \(text\)$'
     file words.csv 'name,note\na,b\nc,d\n'
-    bad 'words.csv has no column of numbers that is no id.*--columns' "$work/in/words.csv" -k 2
+    bad 'words.csv has no column of numbers; make .* --one-hot name,note' "$work/in/words.csv" -k 2
+    run 0 fit "$work/in/words.csv" -k 2 --one-hot name,note # what the error proposes works
     run 2 fit "$work/in/id.csv" -k 2 --missing drop --nan drop
     run 2 fit "$iris" -k 2 --decimal x
     run 2 fit missing.npy --one-hot a
