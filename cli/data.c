@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static int run(const cli_command *command, int argc, char **argv) {
     km_data_params params;
@@ -24,7 +25,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (status == KM_OK)
         status =
             as_json ? km_columns_to_json(&text, columns, &err) : km_columns_to_table(&text, columns, &err);
-    if (status == KM_OK) fputs(text, stdout);
+    if (status == KM_OK) cli_wrapped(stdout, text, cli_width(STDOUT_FILENO));
     km_text_free(text);
     km_columns_destroy(&columns);
     return status == KM_OK ? CLI_DONE : cli_error(status, &err);

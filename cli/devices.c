@@ -4,6 +4,7 @@
 #include <kmgen/module.h>
 
 #include <stdio.h>
+#include <unistd.h>
 
 // One device and its plan. `missing`: why the device is not there, `refused`: why it cannot run the spec; "" when it is
 // and can.
@@ -50,11 +51,11 @@ static km_status make_plan(column *c, const km_spec *spec, const km_plan_params 
 }
 
 static void print_row(const char *title, char cells[COLUMNS][CELL]) {
-    printf("%-24s%-*s%s\n", title, CELL - 4, cells[CPU], cells[CUDA]);
+    printf("%-22s %-26s %s\n", title, cells[CPU], cells[CUDA]);
 }
 
 static void print_table(const column *columns, int64_t max_iter) {
-    enum { DEVICE, UNITS, DESIGN, PASS, FIT, MEMORY, ROWS };
+    enum { TARGET, DEVICE, UNITS, DESIGN, PASS, FIT, MEMORY, ROWS };
     char cells[ROWS][COLUMNS][CELL], title[64];
     int64_t points = columns[CPU].plan.points | columns[CUDA].plan.points; // the same, where both have a plan
     for (int i = 0; i < COLUMNS; i++) {
@@ -62,7 +63,8 @@ static void print_table(const column *columns, int64_t max_iter) {
         double ns = plan->estimates[plan->design].total_ns;
         char target[20];
         km_target_text(target, sizeof target, plan->spec.target);
-        snprintf(cells[DEVICE][i], CELL, "%s, %.24s", target, plan->facts.name);
+        snprintf(cells[TARGET][i], CELL, "%s", target);
+        snprintf(cells[DEVICE][i], CELL, "%.26s", plan->facts.name);
         snprintf(cells[UNITS][i], CELL, "%lld %s, %.0f GB/s", (long long)plan->facts.units,
                  i == CPU ? "threads" : "multiprocessors", plan->facts.bandwidth_gbs);
         snprintf(cells[DESIGN][i], CELL, "%s%s%s", km_design_name(plan->design), i == CPU ? ", " : "",
@@ -79,6 +81,7 @@ static void print_table(const column *columns, int64_t max_iter) {
     }
     snprintf(title, sizeof title, "ms a pass, %s", points > 0 ? "estimated" : "10^6 points");
     print_row("", (char[COLUMNS][CELL]){"CPU", "GPU"});
+    print_row("target", cells[TARGET]);
     print_row("device", cells[DEVICE]);
     print_row("", cells[UNITS]);
     print_row("design", cells[DESIGN]);
@@ -106,7 +109,8 @@ km_status cli_devices_print(const km_spec *spec, const km_plan_params *params, c
         char *text = NULL;
         if (columns[i].refused[0]) continue;
         status = km_plan_explain(&text, &columns[i].plan, err);
-        if (status == KM_OK) printf("\n%s:\n\n%s", i == CPU ? "CPU" : "GPU", text);
+        if (status == KM_OK) printf("\n%s:\n\n", i == CPU ? "CPU" : "GPU");
+        if (status == KM_OK) cli_wrapped(stdout, text, cli_width(STDOUT_FILENO));
         km_text_free(text);
     }
     for (int i = 0; i < COLUMNS; i++) km_plan_clear(&columns[i].plan);

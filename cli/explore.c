@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OUT_JSON, OUT_MODEL, OUT_CODES, OUT_PLOT, OUT_COUNT };
 enum { TABLE_ROWS = 10, COMBINE = 5 };
@@ -200,7 +201,7 @@ static km_status write_output(int output, const char *path, const void *user, km
 static km_status show(const void *user, km_error *err) {
     char *table = NULL;
     km_status status = km_explore_to_table(&table, user, TABLE_ROWS, cli_table_looks(), err);
-    if (status == KM_OK) fputs(table, stdout);
+    if (status == KM_OK) cli_wrapped(stdout, table, cli_width(STDOUT_FILENO));
     km_text_free(table);
     return status;
 }
@@ -328,10 +329,10 @@ const cli_command cli_command_explore = {
     "once for all of them. Ctrl-C gives what is done.\n"
     "\n"
     "Examples:\n"
-    "  kmgen explore table.csv --choose 2 -k 8\n"
-    "  kmgen explore table.csv --choose 3 -k 8 --outcome class --holdout 0.3 --plot columns.svg\n"
-    "  kmgen explore table.npy --choose 2..4 --subsets 1000 --seed 1 -k 4..10 --json all.json\n"
-    "  kmgen explore table.csv --choose 3 --outcome class --model best-%d.json --codes codes.npy\n",
+    "  kmgen explore t.csv --choose 2 -k 8\n"
+    "  kmgen explore t.csv --choose 3 -k 8 --outcome class --holdout 0.3 --plot t.svg\n"
+    "  kmgen explore t.npy --choose 2..4 --subsets 1000 -k 4..10 --json all.json\n"
+    "  kmgen explore t.csv --choose 3 --outcome class --model m%d.json --codes c.npy\n",
     options_list,
     run,
 };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct score_options {
     const char *labels, *column;
@@ -89,7 +90,7 @@ static km_status print(const score_options *options, const km_label_scores *scor
         if (status != KM_OK || strcmp(options->json.path, "-") == 0) return status;
     }
     status = km_label_scores_to_table(&text, scores, options->criteria, err);
-    if (status == KM_OK) fputs(text, stdout);
+    if (status == KM_OK) cli_wrapped(stdout, text, cli_width(STDOUT_FILENO));
     km_text_free(text);
     return status;
 }

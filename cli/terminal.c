@@ -21,8 +21,7 @@ void cli_vline(FILE *stream, const char *before, const char *format, va_list arg
     int size = snprintf(line, sizeof line, "%s", before);
     vsnprintf(line + size, sizeof line - (size_t)size, format, args);
     km_text_plain(line);
-    fputs(line, stream);
-    fputc('\n', stream);
+    cli_wrapped(stream, line, stream == stdout ? cli_width(STDOUT_FILENO) : 0); // a sentence stays a line
 }
 
 void cli_line(FILE *stream, const char *format, ...) {

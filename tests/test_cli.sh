@@ -188,7 +188,7 @@ usage() {
     run 2 fit missing.csv --plot a.svg --plot ./a.svg
     in_stderr '--plot and --plot both write to ./a.svg'
     # No help is wider than 80 columns, nor what a terminal of 80 gets.
-    for name in emit explain fit predict score tune info cache completion help version; do
+    for name in emit explain fit predict score explore data tune info cache completion help version; do
         run 0 $name --help
         expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
     done
@@ -205,6 +205,15 @@ usage() {
     COLUMNS=80 "$kmgen" fit "$iris" -k 2..12 -v >"$work/stdout" 2>"$work/stderr"
     expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
     expect "lines of -v of more than 80 columns" test -z "$(grep -v '^kmgen: ' "$work/stderr" | grep -E '.{81}')"
+    for name in "explain $source_root/specs/small.yaml --device" info "data $iris" "explore $iris --choose 2 -k 3" \
+        "score $iris --labels $work/in/l80.csv" "fit $iris -k 3 --dry-run"; do
+        what="$name in 80 columns"
+        seq 150 | sed 's/.*/&,1/; 1,75s/1$/0/; s/.*,//' >"$work/in/l80.csv"
+        # shellcheck disable=SC2086
+        COLUMNS=80 "$kmgen" $name >"$work/stdout" 2>"$work/stderr"
+        expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
+        expect "something" test -s "$work/stdout"
+    done
     # Completions come from the same tables.
     for name in bash zsh fish; do
         run 0 completion $name

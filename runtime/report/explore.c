@@ -151,7 +151,7 @@ km_status km_explore_to_json(char **out, const km_explore_result *result, km_err
 
 // Table -------------------------------------------------------------------------------------------------------
 
-enum { NAMES_WIDTH = 44, BAR_WIDTH = 24 };
+enum { NAMES_WIDTH = 44, NAMES_LEAST = 16, BAR_WIDTH = 24, LINE_WIDTH = 80 };
 
 // Figures that the table shows beside the one that decides.
 static const struct {
@@ -173,8 +173,16 @@ static int shows_calinski(const km_explore_result *result) {
     return result->rank == KM_RANK_calinski_harabasz || result->rank == KM_RANK_permuted;
 }
 
+// Of the columns' names: what a line has left beside the figures, where that is of use.
+static int names_width(const km_explore_result *result) {
+    enum { PLACE_AND_K = 13, FIGURE = 12 };
+    int left = LINE_WIDTH - PLACE_AND_K - (shows_calinski(result) ? FIGURE : 0);
+    for (int s = 0; s < SHOWN_COUNT; s++) left -= is_defined(result, shown[s].rank) ? FIGURE : 0;
+    return left < NAMES_LEAST || left > NAMES_WIDTH ? NAMES_WIDTH : left;
+}
+
 static void head(km_text *text, const km_explore_result *result) {
-    km_text_printf(text, "%6s  %-*s  %3s", "place", NAMES_WIDTH, "columns", "K");
+    km_text_printf(text, "%6s  %-*s  %3s", "place", names_width(result), "columns", "K");
     if (shows_calinski(result)) km_text_printf(text, "  %10s", "C-H");
     for (int s = 0; s < SHOWN_COUNT; s++)
         if (is_defined(result, shown[s].rank)) km_text_printf(text, "  %10s", shown[s].head);
@@ -183,10 +191,11 @@ static void head(km_text *text, const km_explore_result *result) {
 
 static void row(km_text *text, const km_explore_result *result, int64_t at) {
     char names[NAMES_WIDTH + 1];
+    int width = names_width(result);
     const km_explored *subset = &result->subsets[result->ranking[at]];
-    km_explored_text(names, sizeof names, result, subset);
+    km_explored_text(names, (size_t)width + 1, result, subset);
     km_text_plain(names);
-    km_text_printf(text, "%6lld  %-*s  %3d", (long long)at + 1, NAMES_WIDTH, names, subset->k);
+    km_text_printf(text, "%6lld  %-*s  %3d", (long long)at + 1, width, names, subset->k);
     if (shows_calinski(result)) km_text_printf(text, "  %10.4g", subset->figures[KM_RANK_calinski_harabasz]);
     for (int s = 0; s < SHOWN_COUNT; s++) {
         if (!is_defined(result, shown[s].rank)) continue;
@@ -237,7 +246,7 @@ static void combined(km_text *text, const km_explore_result *result) {
         for (int64_t p = 0; p < c->size; p++)
             at += snprintf(places + at, sizeof places - (size_t)at, "%s%lld", p ? " + " : "",
                            (long long)c->places[p] + 1);
-        km_text_printf(text, "%6s  %-*s  %3lld", "", NAMES_WIDTH, places, (long long)c->k);
+        km_text_printf(text, "%6s  %-*s  %3lld", "", names_width(result), places, (long long)c->k);
         for (int s = 0; s < SHOWN_COUNT; s++)
             if (is_defined(result, shown[s].rank) && !isnan(c->figures[shown[s].rank]))
                 km_text_printf(text, "  %10.4f", c->figures[shown[s].rank]);
