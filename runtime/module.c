@@ -250,6 +250,8 @@ static km_status get_parts(build *b, const km_log *log, km_error *err) {
         if (b->asking && omp_get_num_threads() > 1 && omp_get_thread_num() == 0) watch_others(b);
         get_some(b);
     }
+    // Whatever else became of a part: who said stop is not asked again.
+    KM_TRY(km_asking_status(b->asking, err));
     for (int64_t i = 0; i < count; i++) {
         const part *p = &b->parts[i];
         if (p->was_damaged)

@@ -24,7 +24,8 @@ static struct {
     unsigned refused;                      // designs, a bit each
     int64_t spare_needed[KM_DESIGN_COUNT]; // a pass with fewer registers to spare spills
     int compiled, loaded, has_no_compiler, refuses_tuned, spills_tuned;
-    atomic_int waits, waiting; // the compiler waits until it is stopped; so many do
+    // The compiler waits until it is stopped; so many do. The first one then refuses its text as well.
+    atomic_int waits, waiting, refuses_first;
 } stub;
 
 static void stub_name(char *text, int64_t size, km_device *device) {
@@ -51,8 +52,10 @@ static km_status stub_compile(km_device *device, const km_source *source, const 
     const km_plan *plan = &source->plan;
     (void)device;
     if (stub.waits) {
-        atomic_fetch_add(&stub.waiting, 1);
+        int is_first = atomic_fetch_add(&stub.waiting, 1) == 0 && stub.refuses_first;
         while (!km_asking_stops(asking)) usleep(1000);
+        if (is_first)
+            return km_fail(err, KM_ERROR_COMPILE, "stubc 1.0 refused %s line 7: not liked", source_path);
         return km_asking_status(asking, err);
     }
     if (stub.has_no_compiler) return km_fail(err, KM_ERROR_DEVICE, "no compiler: install one");
@@ -517,25 +520,31 @@ END_TEST
 // Stopping --------------------------------------------------------------------------------------------------
 
 static pthread_t caller;
-static int asked, asked_by_others;
+static int asked, asked_by_others, asked_after;
 
 static int once_all_wait(void *user) {
     asked++;
     asked_by_others += !pthread_equal(caller, pthread_self());
-    return atomic_load(&stub.waiting) >= *(int *)user;
+    int stops = atomic_load(&stub.waiting) >= *(int *)user;
+    static int has_stopped;
+    asked_after += has_stopped;
+    has_stopped |= stops;
+    return stops;
 }
 
 // Parts are compiled side by side: the caller's thread alone asks, and all of them hear it. No other plan is tried.
 START_TEST(all_parts_are_stopped) {
     int parts = _i ? 3 : 2;
     caller = pthread_self();
-    asked = asked_by_others = 0;
+    asked = asked_by_others = asked_after = 0;
     stub.waits = 1;
     params.module.stop = once_all_wait;
     params.module.stop_user = &parts;
+    stub.refuses_first = _i;
     must_fail(KM_ERROR_INTERRUPTED, "interrupted");
     ck_assert_int_ge(stub.waiting, parts);
     ck_assert_int_eq(asked_by_others, 0);
+    ck_assert_int_eq(asked_after, 0);
     ck_assert_int_ge(asked, 1);
     ck_assert_int_eq(stub.loaded, 0);
     stub.waits = 0;

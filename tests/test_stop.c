@@ -6,6 +6,7 @@
 #include <kmgen/fit.h>
 #include <kmgen/model.h>
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,43 @@ START_TEST(a_compiler_is_ended) {
 }
 END_TEST
 
+static int never(void *user, const km_progress *progress) {
+    (void)user, (void)progress;
+    return 0;
+}
+
+// A program that ignores SIGCHLD cannot be told how its compiler ended: that is no success, and nobody waits for ever.
+START_TEST(a_compiler_that_is_lost) {
+    static float values[4000 * 3];
+    km_spec spec;
+    km_fit_params params;
+    km_data *data = NULL;
+    km_result *result = NULL;
+    km_error err = {{0}};
+    FILE *file = fopen(compiler, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs("#!/bin/sh\nexit 1\n", file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(chmod(compiler, 0700), 0);
+    for (int i = 0; i < 4000 * 3; i++) values[i] = (float)(i % 97) * (float)(i % 31);
+    signal(SIGCHLD, SIG_IGN);
+    km_spec_init(&spec);
+    km_fit_params_init(&params);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..4", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "lanes", &err), KM_OK);
+    ck_assert_int_eq(km_data_from_memory(&data, values, 4000, 3, KM_FLOAT32, 0, 0, NULL, &err), KM_OK);
+    params.device = KM_HOST;
+    params.compiler = compiler;
+    params.progress = _i ? never : NULL;
+    ck_assert_msg(km_fit(&result, &spec, data, &params, &err) == KM_OK, "%s", err.text);
+    ck_assert_int_ge(result->warnings_count, 1);
+    ck_assert_ptr_nonnull(strstr(result->warnings[0], "the design prebuilt is used: lost "));
+    km_result_destroy(&result);
+    km_data_destroy(&data);
+    km_spec_clear(&spec);
+}
+END_TEST
+
 // Predicting --------------------------------------------------------------------------------------------------
 
 // The first question is before the points are looked at, the next ones inside the loops: no label is written then.
@@ -176,6 +214,7 @@ int main(void) {
     TCase *compilers = tcase_create("compilers"), *predicting = tcase_create("predicting");
     tcase_add_checked_fixture(compilers, setup, teardown);
     tcase_add_loop_test(compilers, a_compiler_is_ended, 0, 4);
+    tcase_add_loop_test(compilers, a_compiler_that_is_lost, 0, 2);
     tcase_set_timeout(compilers, 120);
     tcase_add_loop_test(predicting, predicting_is_stopped, 0, 3);
     tcase_set_timeout(predicting, 120);

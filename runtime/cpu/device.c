@@ -157,9 +157,11 @@ void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_pl
         at += snprintf(text + at, (size_t)(size - at), " %s", compile_flags[i]);
 }
 
+// Also where it cannot be waited for: a program that ignores SIGCHLD has no ended children.
 static int child_has_ended(pid_t child) {
     siginfo_t info = {0};
-    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child;
+    if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno != EINTR;
+    return info.si_pid == child;
 }
 
 // Ends a child, and what it started, which is of its group: kindly, so that compilers remove their temporary files,
