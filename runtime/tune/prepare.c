@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int64_t km_run_points(const km_tune_run *t, const km_device_facts *facts, km_error *err) {
+int64_t km_tuning_points(const km_tuning_state *t, const km_device_facts *facts, km_error *err) {
     enum {
         MOST = 1 << 25,
         LEAST = 1 << 18,
@@ -64,7 +64,7 @@ static int32_t driver_major(void) {
     return major;
 }
 
-km_status km_run_describe_device(km_tune_run *t, int device) {
+km_status km_tuning_describe_device(km_tuning_state *t, int device) {
     km_tune_result *result = t->result;
     km_device *opened;
     KM_TRY(km_device_open(&opened, device, t->params->compiler, t->params->log, t->err));
@@ -79,7 +79,7 @@ km_status km_run_describe_device(km_tune_run *t, int device) {
     return KM_OK;
 }
 
-km_plan_params km_run_plan_params(const km_tune_run *t) {
+km_plan_params km_tuning_plan_params(const km_tuning_state *t) {
     km_plan_params params;
     km_plan_params_init(&params);
     params.facts = &t->result->facts;
@@ -88,13 +88,13 @@ km_plan_params km_run_plan_params(const km_tune_run *t) {
     return params;
 }
 
-km_status km_run_make_space(km_tune_run *t) {
-    km_plan_params params = km_run_plan_params(t);
+km_status km_tuning_make_space(km_tuning_state *t) {
+    km_plan_params params = km_tuning_plan_params(t);
     return km_space_make(&t->space, &t->result->spec, &params, t->params->full, t->err);
 }
 
 // All that the times depend on, but the candidate's own numbers.
-static km_status describe_measurement(char **about, const km_tune_run *t) {
+static km_status describe_measurement(char **about, const km_tuning_state *t) {
     const km_tune_result *result = t->result;
     km_text text = {0};
     char target[32], hash[17];
@@ -112,7 +112,7 @@ static km_status describe_measurement(char **about, const km_tune_run *t) {
     return km_text_take(about, &text, t->err);
 }
 
-static km_status read_table(km_tune_run *t) {
+static km_status read_table(km_tuning_state *t) {
     const km_tune_params *params = t->params;
     const km_target target = t->result->spec.target; // a processor and a GPU run older ones, too
     char name[KM_TUNING_NAME_MAX], *text = NULL;
@@ -140,7 +140,7 @@ static km_status read_table(km_tune_run *t) {
     return status;
 }
 
-km_status km_run_open_files(km_tune_run *t) {
+km_status km_tuning_open_files(km_tuning_state *t) {
     char name[KM_TUNING_NAME_MAX], *about = NULL;
     if (!t->params->tuning_dir && !t->params->table) return KM_OK;
     km_tuning_name(name, sizeof name, t->result->facts.name); // one lock for all targets of a device

@@ -10,7 +10,7 @@
 
 enum { KM_COMPILERS_MAX = 32 };
 
-typedef struct km_tune_run {
+typedef struct km_tuning_state {
     const km_tune_params *params;
     km_tune_result *result;
     km_space space;
@@ -27,15 +27,15 @@ typedef struct km_tune_run {
     int64_t compilers_count, incumbent, failures, answers; // of the process that measures
     double began_ms, first_ms, longest_ms;
     km_error *err;
-} km_tune_run;
+} km_tuning_state;
 
 // Facts of the device, its compiler, driver and threads.
-km_status km_run_describe_device(km_tune_run *t, int device);
+km_status km_tuning_describe_device(km_tuning_state *t, int device);
 // Points enough that no cache holds them, and so few that a pass takes tens of milliseconds at most.
-int64_t km_run_points(const km_tune_run *t, const km_device_facts *facts, km_error *err);
-km_plan_params km_run_plan_params(const km_tune_run *t);
-km_status km_run_make_space(km_tune_run *t);
+int64_t km_tuning_points(const km_tuning_state *t, const km_device_facts *facts, km_error *err);
+km_plan_params km_tuning_plan_params(const km_tuning_state *t);
+km_status km_tuning_make_space(km_tuning_state *t);
 // The journal of what is measured, and the table.
-km_status km_run_open_files(km_tune_run *t);
+km_status km_tuning_open_files(km_tuning_state *t);
 
 #endif

@@ -55,16 +55,16 @@ void km_tune_result_destroy(km_tune_result **result) {
 
 // Time --------------------------------------------------------------------------------------------------------
 
-static double elapsed_s(const km_tune_run *t) {
+static double elapsed_s(const km_tuning_state *t) {
     return (km_now_ms() - t->began_ms) / 1e3;
 }
 
-static double best_ms(const km_tune_run *t) {
+static double best_ms(const km_tuning_state *t) {
     return t->incumbent >= 0 ? t->space.candidates[t->incumbent].ms : 0;
 }
 
 // Non-zero: it is to end with what it has.
-static int report(km_tune_run *t, const char *phase, int64_t done, int64_t total, double share) {
+static int report(km_tuning_state *t, const char *phase, int64_t done, int64_t total, double share) {
     double spent = elapsed_s(t), budget = t->params->budget_s * share;
     double left = done > 0 ? spent / (double)done * (double)(total - done) : 0;
     if (budget > 0 && (left > budget - spent || done == 0)) left = fmax(budget - spent, 0);
@@ -82,7 +82,7 @@ static int report(km_tune_run *t, const char *phase, int64_t done, int64_t total
     return t->result->stopped;
 }
 
-static int report_search(km_tune_run *t) {
+static int report_search(km_tuning_state *t) {
     return report(t, "measure", km_search_told(t->search), km_search_most(t->search), BUDGET_SEARCH);
 }
 
@@ -104,7 +104,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static km_status make_search(km_tune_run *t) {
+static km_status make_search(km_tuning_state *t) {
     const km_space *space = &t->space;
     km_search_point *points = calloc((size_t)space->count, sizeof *points);
     if (!points) return km_fail_memory(t->err, "a search", space->count * (int64_t)sizeof *points);
@@ -125,7 +125,7 @@ static km_status make_search(km_tune_run *t) {
     return status;
 }
 
-static void tell(km_tune_run *t, int64_t at) {
+static void tell(km_tuning_state *t, int64_t at) {
     const km_tune_candidate *candidate = &t->space.candidates[at];
     int is_measured = candidate->outcome == KM_TUNE_MEASURED;
     km_search_tell(t->search, at, is_measured ? candidate->ms : -1);
@@ -134,7 +134,7 @@ static void tell(km_tune_run *t, int64_t at) {
     if (t->incumbent < 0 || candidate->ms < best_ms(t)) t->incumbent = at;
 }
 
-static void recall(km_tune_run *t) {
+static void recall(km_tuning_state *t) {
     if (t->journal.file < 0) return;
     int64_t known = km_journal_recall(&t->journal, t->space.candidates, t->space.count);
     for (int64_t i = 0; i < t->space.count; i++)
@@ -146,14 +146,14 @@ static void recall(km_tune_run *t) {
 
 // Workers -----------------------------------------------------------------------------------------------------
 
-static km_status start_worker(km_tune_run *t, km_worker *worker) {
+static km_status start_worker(km_tuning_state *t, km_worker *worker) {
     km_measure_params params = t->measure_params;
     params.compiles_only = worker != &t->measurer;
     return km_worker_start(worker, t->params->worker, &params, t->err);
 }
 
 // The worker's answer to being opened.
-static km_status await_open(km_tune_run *t, km_worker *worker) {
+static km_status await_open(km_tuning_state *t, km_worker *worker) {
     km_status status;
     km_worker_answer answer = km_worker_wait(worker, LOAD_MS, NULL, NULL, NULL, &status, t->err);
     if (answer == KM_WORKER_DONE) return status;
@@ -161,7 +161,7 @@ static km_status await_open(km_tune_run *t, km_worker *worker) {
                    answer == KM_WORKER_NONE ? "does not answer" : "ended when it opened the device");
 }
 
-static km_status start_compilers(km_tune_run *t) {
+static km_status start_compilers(km_tuning_state *t) {
     // A GPU is measured meanwhile: a core is left to what launches its passes.
     int64_t cores = km_max(1, omp_get_num_procs() - (t->result->facts.target.kind == KM_TARGET_CUDA));
     int64_t jobs = t->params->jobs > 0 ? t->params->jobs : cores;
@@ -174,7 +174,7 @@ static km_status start_compilers(km_tune_run *t) {
     return KM_OK;
 }
 
-static km_status open_measure(km_tune_run *t, int device) {
+static km_status open_measure(km_tuning_state *t, int device) {
     const km_tune_params *params = t->params;
     t->measure_params = (km_measure_params){.spec = &t->result->spec,
                                             .device = device,
@@ -194,7 +194,7 @@ static km_status open_measure(km_tune_run *t, int device) {
     return await_open(t, &t->measurer);
 }
 
-static km_status measure_read(km_tune_run *t) {
+static km_status measure_read(km_tuning_state *t) {
     km_status status;
     if (t->own) return km_measure_read(t->own, &t->result->read_ms, t->err);
     KM_TRY(km_worker_ask_read(&t->measurer, t->err));
@@ -205,7 +205,7 @@ static km_status measure_read(km_tune_run *t) {
 }
 
 // Takes what a compiler says of a candidate: one that is not to be run is told at once.
-static km_status take_compiled(km_tune_run *t, int64_t at, const km_tune_candidate *found) {
+static km_status take_compiled(km_tuning_state *t, int64_t at, const km_tune_candidate *found) {
     if (found->outcome == KM_TUNE_UNMEASURED || t->space.candidates[at].outcome != KM_TUNE_UNMEASURED)
         return KM_OK;
     t->space.candidates[at] = *found;
@@ -215,7 +215,7 @@ static km_status take_compiled(km_tune_run *t, int64_t at, const km_tune_candida
 }
 
 // Takes what compilers have done.
-static km_status collect(km_tune_run *t, double timeout_ms) {
+static km_status collect(km_tuning_state *t, double timeout_ms) {
     for (int64_t i = 0; i < t->compilers_count; i++) {
         km_status status;
         double ms[KM_TUNE_SAMPLES_MAX];
@@ -243,14 +243,14 @@ static km_status collect(km_tune_run *t, double timeout_ms) {
     return KM_OK;
 }
 
-static int is_compiling(const km_tune_run *t) {
+static int is_compiling(const km_tuning_state *t) {
     for (int64_t i = 0; i < t->compilers_count; i++)
         if (t->compiling[i] != NOTHING) return 1;
     return 0;
 }
 
 // Gives each idle compiler a candidate that the search will come to.
-static km_status compile_ahead(km_tune_run *t) {
+static km_status compile_ahead(km_tuning_state *t) {
     int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), next = 0;
     for (int64_t i = 0; i < t->compilers_count; i++) {
         while (next < count && t->is_compiled[ahead[next]]) next++;
@@ -265,7 +265,7 @@ static km_status compile_ahead(km_tune_run *t) {
 
 // On a CPU a compiler takes cores from what is measured: compilers and passes take turns. What is about to be measured
 // and a good many behind it are compiled first.
-static km_status compile_in_turn(km_tune_run *t, int64_t at) {
+static km_status compile_in_turn(km_tuning_state *t, int64_t at) {
     if (t->is_compiled[at] && !is_compiling(t)) return KM_OK;
     int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), wanted = 4 * t->compilers_count;
     for (int64_t i = 0; i < count && wanted > 0;) {
@@ -289,7 +289,7 @@ static km_status compile_in_turn(km_tune_run *t, int64_t at) {
 }
 
 // Waits for the compiler that is at this candidate. One that takes too long is ended, and the candidate given up.
-static km_status await_compiled(km_tune_run *t, int64_t at) {
+static km_status await_compiled(km_tuning_state *t, int64_t at) {
     double end_ms = km_now_ms() + COMPILE_MS;
     for (int64_t i = 0; i < t->compilers_count; i++) {
         while (t->compiling[i] == at && km_now_ms() < end_ms) {
@@ -310,14 +310,14 @@ static km_status await_compiled(km_tune_run *t, int64_t at) {
     return KM_OK;
 }
 
-static int is_being_compiled(const km_tune_run *t, int64_t at) {
+static int is_being_compiled(const km_tuning_state *t, int64_t at) {
     for (int64_t i = 0; i < t->compilers_count; i++)
         if (t->compiling[i] == at) return 1;
     return 0;
 }
 
 // The first of those that the search will come to which is compiled: the device need not wait for a compiler. -1: none.
-static int64_t first_compiled(const km_tune_run *t) {
+static int64_t first_compiled(const km_tuning_state *t) {
     int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD);
     for (int64_t i = 0; i < count; i++)
         if (t->is_compiled[ahead[i]] && !is_being_compiled(t, ahead[i])) return ahead[i];
@@ -325,7 +325,7 @@ static int64_t first_compiled(const km_tune_run *t) {
 }
 
 // Compiles what is to be measured next, or finds what is compiled already and nearly as promising: *at is that one.
-static km_status compile(km_tune_run *t, int64_t *at) {
+static km_status compile(km_tuning_state *t, int64_t *at) {
     if (!t->compilers_count) return KM_OK;
     if (t->result->facts.target.kind == KM_TARGET_CPU) return compile_in_turn(t, *at);
     KM_TRY(collect(t, 0));
@@ -340,7 +340,7 @@ static km_status compile(km_tune_run *t, int64_t *at) {
 // How long the process that measures may take. Ten times the longest answer so far, which is ten times the incumbent's
 // time where the candidate is timed, and leaves room for its points to be loaded and checked. A process makes the
 // points and the reference for its first answer.
-static double patience_ms(const km_tune_run *t, int count) {
+static double patience_ms(const km_tuning_state *t, int count) {
     enum { PASSES = 24 }; // of a sample
     double answer_ms = fmax(t->longest_ms, 2 * best_ms(t) * PASSES * count);
     if (t->first_ms <= 0) return LOAD_MS + COMPILE_MS;
@@ -349,8 +349,8 @@ static double patience_ms(const km_tune_run *t, int count) {
 }
 
 // Samples by a process of its own. What it does not survive is the candidate's outcome.
-static km_status sample_there(km_tune_run *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
-                              double *ms, double *beside_ms, int count) {
+static km_status sample_there(km_tuning_state *t, km_tune_candidate *candidate,
+                              const km_tune_candidate *beside, double *ms, double *beside_ms, int count) {
     km_status status;
     double timeout_ms = patience_ms(t, count), began_ms = km_now_ms();
     KM_TRY(km_worker_ask(&t->measurer, candidate, beside, count, t->err));
@@ -382,7 +382,7 @@ static km_status sample_there(km_tune_run *t, km_tune_candidate *candidate, cons
     return await_open(t, &t->measurer);
 }
 
-static km_status sample(km_tune_run *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
+static km_status sample(km_tuning_state *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
                         double *ms, double *beside_ms, int count) {
     if (!t->own) return sample_there(t, candidate, beside, ms, beside_ms, count);
     candidate->samples = 0;
@@ -405,7 +405,8 @@ static double half_range(double *values, int64_t count) {
 
 // Times of the candidate, each relative to that of the fastest one beside it: what the clock of the device does
 // meanwhile falls out.
-static void take_samples(km_tune_run *t, km_tune_candidate *candidate, double *ms, const double *beside_ms) {
+static void take_samples(km_tuning_state *t, km_tune_candidate *candidate, double *ms,
+                         const double *beside_ms) {
     if (beside_ms)
         for (int i = 0; i < candidate->samples; i++) ms[i] *= best_ms(t) / beside_ms[i];
     candidate->ms = quantile(ms, candidate->samples, 0.5);
@@ -413,7 +414,7 @@ static void take_samples(km_tune_run *t, km_tune_candidate *candidate, double *m
 }
 
 // So many samples in place of those that there were.
-static km_status take_more(km_tune_run *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
+static km_status take_more(km_tuning_state *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
                            int count) {
     double ms[KM_TUNE_SAMPLES_MAX], beside_ms[KM_TUNE_SAMPLES_MAX];
     if (candidate->outcome != KM_TUNE_MEASURED) return KM_OK;
@@ -422,7 +423,7 @@ static km_status take_more(km_tune_run *t, km_tune_candidate *candidate, const k
     return KM_OK;
 }
 
-static km_status measure(km_tune_run *t, int64_t at) {
+static km_status measure(km_tuning_state *t, int64_t at) {
     km_tune_candidate *candidate = &t->space.candidates[at];
     const km_tune_candidate *beside = t->incumbent >= 0 ? &t->space.candidates[t->incumbent] : NULL;
     double ms[KM_TUNE_SAMPLES_MAX], beside_ms[KM_TUNE_SAMPLES_MAX];
@@ -444,7 +445,7 @@ static km_status measure(km_tune_run *t, int64_t at) {
     return t->journal.file >= 0 ? km_journal_add(&t->journal, candidate, t->err) : KM_OK;
 }
 
-static km_status run_search(km_tune_run *t) {
+static km_status run_search(km_tuning_state *t) {
     for (int64_t at; (at = km_search_next(t->search)) >= 0;) {
         if (report_search(t)) break;
         KM_TRY(compile(t, &at));
@@ -458,7 +459,7 @@ static km_status run_search(km_tune_run *t) {
 // Confirmation ------------------------------------------------------------------------------------------------
 
 // The fastest candidates but for the default, the fastest first; returns how many.
-static int64_t finalists_of(int64_t finalists[FINALISTS], const km_tune_run *t) {
+static int64_t finalists_of(int64_t finalists[FINALISTS], const km_tuning_state *t) {
     int64_t count = 0;
     for (int64_t i = 0; i < t->space.count; i++) {
         const km_tune_candidate *candidate = &t->space.candidates[i];
@@ -476,7 +477,7 @@ static int64_t finalists_of(int64_t finalists[FINALISTS], const km_tune_run *t) 
 }
 
 // A finalist beside the default, turn by turn.
-static km_status confirm_one(km_tune_run *t, int64_t at, double *gain, double *noise) {
+static km_status confirm_one(km_tuning_state *t, int64_t at, double *gain, double *noise) {
     double ms[KM_TUNE_SAMPLES_MAX], standard_ms[KM_TUNE_SAMPLES_MAX], ratios[KM_TUNE_SAMPLES_MAX];
     km_tune_candidate *candidate = &t->space.candidates[at],
                       *standard = &t->space.candidates[t->space.standard];
@@ -494,7 +495,7 @@ static km_status confirm_one(km_tune_run *t, int64_t at, double *gain, double *n
 }
 
 // The default alone, once more: its first samples were taken when all began, and all other times are relative to it.
-static km_status time_standard(km_tune_run *t) {
+static km_status time_standard(km_tuning_state *t) {
     km_tune_candidate *standard = &t->space.candidates[t->space.standard];
     double ms[KM_TUNE_SAMPLES_MAX], before_ms = standard->ms;
     KM_TRY(sample(t, standard, NULL, ms, NULL, SAMPLES_CONFIRM));
@@ -511,7 +512,7 @@ static km_status time_standard(km_tune_run *t) {
 
 // A fit passes over a plan that the compiler refuses or that spills registers (runtime/build.c): then the default is
 // what the cost model ranks next.
-static void pass_over_standard(km_tune_run *t) {
+static void pass_over_standard(km_tuning_state *t) {
     km_tune_candidate *candidates = t->space.candidates;
     km_tune_outcome outcome = candidates[t->space.standard].outcome;
     int64_t next = -1;
@@ -523,7 +524,7 @@ static void pass_over_standard(km_tune_run *t) {
     if (next >= 0) t->result->standard = t->space.standard = next;
 }
 
-static km_status confirm(km_tune_run *t) {
+static km_status confirm(km_tuning_state *t) {
     km_tune_result *result = t->result;
     int64_t finalists[FINALISTS];
     pass_over_standard(t);
@@ -557,7 +558,7 @@ static km_status confirm(km_tune_run *t) {
 
 // The entry ---------------------------------------------------------------------------------------------------
 
-static km_status write_entry(km_tune_run *t) {
+static km_status write_entry(km_tuning_state *t) {
     enum { MANY = 1 << 22, MANY_CPU = 1 << 18 };
     const km_tune_result *result = t->result;
     const km_tune_candidate *best = &t->space.candidates[result->best],
@@ -580,7 +581,7 @@ static km_status write_entry(km_tune_run *t) {
                     "tune: no entry, as the spec fixes numbers: others may be faster");
         return KM_OK;
     }
-    km_plan_params params = km_run_plan_params(t);
+    km_plan_params params = km_tuning_plan_params(t);
     KM_TRY(km_space_decisive(entry.numbers, &entry.numbers_count, &result->spec, &params, best, t->err));
     km_templates_hash(entry.templates, best->design, result->spec.target);
     snprintf(entry.compiler, sizeof entry.compiler, "%s", result->compiler);
@@ -596,18 +597,18 @@ static km_status write_entry(km_tune_run *t) {
 
 // All of it ---------------------------------------------------------------------------------------------------
 
-static km_status run(km_tune_run *t, const km_spec *spec) {
+static km_status run(km_tuning_state *t, const km_spec *spec) {
     km_tune_result *result = t->result;
     int device = km_device_wanted(spec->target.kind, t->params->device);
     KM_TRY(km_spec_copy(&result->spec, spec, t->err));
-    KM_TRY(km_run_describe_device(t, device));
-    result->points = t->params->points > 0 ? t->params->points : km_run_points(t, &result->facts, t->err);
+    KM_TRY(km_tuning_describe_device(t, device));
+    result->points = t->params->points > 0 ? t->params->points : km_tuning_points(t, &result->facts, t->err);
     report(t, "plan", 0, 0, 1);
-    KM_TRY(km_run_make_space(t));
+    KM_TRY(km_tuning_make_space(t));
     KM_TRY(make_search(t));
     t->is_compiled = calloc((size_t)t->space.count, 1);
     if (!t->is_compiled) return km_fail_memory(t->err, "the state of candidates", t->space.count);
-    KM_TRY(km_run_open_files(t));
+    KM_TRY(km_tuning_open_files(t));
     recall(t);
     km_log_line(t->params->log, KM_LOG_INFO, "tune: %lld candidates, %lld points, %s",
                 (long long)t->space.count, (long long)result->points, result->facts.name);
@@ -618,7 +619,7 @@ static km_status run(km_tune_run *t, const km_spec *spec) {
     return write_entry(t);
 }
 
-static void tuning_free(km_tune_run *t) {
+static void tuning_free(km_tuning_state *t) {
     for (int64_t i = 0; i < t->compilers_count; i++) km_worker_stop(&t->compilers[i]);
     km_worker_stop(&t->measurer);
     km_measure_close(&t->own);
@@ -634,11 +635,11 @@ km_status km_tune(km_tune_result **out, const km_spec *spec, const km_tune_param
     km_error own = {""};
     km_tune_params_init(&defaults);
     *out = NULL;
-    km_tune_run t = {.params = params ? params : &defaults,
-                     .incumbent = -1,
-                     .journal = {.file = -1, .lock = -1},
-                     .began_ms = km_now_ms(),
-                     .err = &own};
+    km_tuning_state t = {.params = params ? params : &defaults,
+                         .incumbent = -1,
+                         .journal = {.file = -1, .lock = -1},
+                         .began_ms = km_now_ms(),
+                         .err = &own};
     if (spec->features < 1 || spec->clusters_count < 1)
         return km_fail(err, KM_ERROR_USAGE, "a tuning needs a spec with features and clusters");
     if (spec->layout == KM_LAYOUT_CSR || spec->features > KM_FEATURES_DENSE_MAX)
