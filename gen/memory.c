@@ -165,7 +165,7 @@ int64_t km_refine_bytes(const km_plan *plan, int64_t n) {
     enum { PARTNER_BYTES = 16, LABEL_BYTES = 4, EXCHANGE_BYTES = 24, TRIAL_BYTES = 128 };
     if (plan->spec.refine == 0) return 0;
     int64_t d = plan->spec.features, ks = plan->spec.clusters_count, k_max = k_max_of(plan);
-    int64_t count = km_refine_sample(plan, n), points = km_round_up(count, KM_REFINE_TILE);
+    int64_t count = km_refine_sample(plan, n), points = km_round_up(count, KM_SAMPLE_TILE);
     int64_t bytes = points * (2 * d + 4 + ks) * 8 + points * ks * LABEL_BYTES + k_max * (d + 1) * 8;
     bytes += (plan->clusters_sum + k_max) * PARTNER_BYTES + ks * TRIAL_BYTES * 2;
     bytes += 4 * plan->clusters_sum * (d + 1) * 8; // trials
@@ -374,11 +374,12 @@ int64_t km_valley_points(int64_t n, int64_t d, const int32_t *clusters, int64_t 
     return count < n && count < CLUSTER_POINTS_MIN * largest ? 0 : count;
 }
 
-// The sample of a decision, in double.
+// The sample of a decision, in double, and a tile of it as rows.
 static int64_t deciding_bytes(const km_plan *plan) {
-    return km_valley_points(plan->points, plan->spec.features, plan->spec.clusters,
-                            plan->spec.clusters_count) *
-           (plan->spec.features + 1) * 8;
+    int64_t points =
+        km_valley_points(plan->points, plan->spec.features, plan->spec.clusters, plan->spec.clusters_count);
+    int64_t rows = points ? km_round_up(points, KM_SAMPLE_TILE) + KM_SAMPLE_TILE : 0;
+    return rows * (plan->spec.features + 1) * 8;
 }
 
 static int64_t refining_bytes(const km_plan *plan) {

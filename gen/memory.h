@@ -46,9 +46,10 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n);
 // Chunks whose sums the finishing pass keeps at a time.
 int64_t km_cuda_finish_chunks(int64_t rows_count, int64_t chunks_count);
 
-// Refinement (runtime/refine/), on the host of any device: the points of its sample, which lie in tiles of
-// KM_REFINE_TILE, and all that it takes.
-enum { KM_REFINE_TILE = 16 };
+// A sample on the host lies in tiles of so many points, feature by feature (runtime/sample.h).
+enum { KM_SAMPLE_TILE = 16 };
+
+// Refinement (runtime/refine/), on the host of any device: the points of its sample, and all that it takes.
 int64_t km_refine_sample(const km_plan *plan, int64_t n);
 int64_t km_refine_bytes(const km_plan *plan, int64_t n);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "valley.h"
 #include "../../base/error.h"
+#include "../../base/size.h"
 #include "../../gen/memory.h"
 #include "../../templates/both.h"
 #include "../asking.h"
@@ -14,7 +15,7 @@
 
 enum {
     LATTICE_POINTS = 1024, // of each feature, to find its lattice
-    POINTS_ASKED = 256     // are labelled between two questions whether to stop
+    POINTS_ASKED = 256     // whole tiles: are labelled between two questions whether to stop
 };
 // Fewer are done before other threads have begun.
 #define PRODUCTS_SHARED ((int64_t)1 << 21)
@@ -57,12 +58,28 @@ static km_status add_noise(km_valley_sample *sample, uint64_t seed, km_error *er
     double *column = malloc((size_t)few * sizeof *column);
     if (!column) return km_fail_memory(err, "a column of the sample", few * (int64_t)sizeof *column);
     for (int64_t f = 0; f < d; f++) {
-        for (int64_t i = 0; i < few; i++) column[i] = sample->points[i * count / few * d + f];
+        const int64_t to = f * KM_SAMPLE_TILE;
+        for (int64_t i = 0; i < few; i++) column[i] = sample->points[km_tile_at(i * count / few, d) + to];
         double step = lattice_step(column, few);
         for (int64_t i = 0; i < count; i++)
-            sample->points[i * d + f] += step * (km_draw(seed, STREAM_NOISE, (uint64_t)i, (uint64_t)f) - .5);
+            sample->points[km_tile_at(i, d) + to] +=
+                step * (km_draw(seed, STREAM_NOISE, (uint64_t)i, (uint64_t)f) - .5);
     }
     free(column);
+    return KM_OK;
+}
+
+// Rows, of which memory holds whole tiles, become tiles in place.
+static km_status rows_to_tiles(double *points, int64_t count, int64_t d, km_error *err) {
+    double *rows = calloc((size_t)(KM_SAMPLE_TILE * d), sizeof *rows);
+    if (!rows) return km_fail_memory(err, "a tile of the sample", KM_SAMPLE_TILE * d * 8);
+    for (int64_t first = 0; first < count; first += KM_SAMPLE_TILE) {
+        double *tile = points + first * d;
+        memcpy(rows, tile, (size_t)(least(KM_SAMPLE_TILE, count - first) * d) * sizeof *rows);
+        for (int64_t f = 0; f < d; f++)
+            for (int64_t i = 0; i < KM_SAMPLE_TILE; i++) tile[f * KM_SAMPLE_TILE + i] = rows[i * d + f];
+    }
+    free(rows);
     return KM_OK;
 }
 
@@ -82,7 +99,9 @@ static km_status draw_points(km_valley_sample *sample, const km_data *data, cons
         if (weights) sample->weights[i] = weights[rows[i]];
     }
     free(rows);
-    return status == KM_OK ? add_noise(sample, seed, err) : status;
+    KM_TRY(status);
+    KM_TRY(rows_to_tiles(sample->points, sample->count, d, err));
+    return add_noise(sample, seed, err);
 }
 
 km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, const double *centre,
@@ -92,7 +111,7 @@ km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, cons
     *out = (km_valley_sample){.d = d};
     out->count = km_valley_points(km_data_points(data), d, clusters, clusters_count);
     if (!out->count) return KM_OK;
-    out->points = malloc((size_t)(out->count * d) * sizeof(double));
+    out->points = malloc((size_t)(km_round_up(out->count, KM_SAMPLE_TILE) * d) * sizeof(double));
     if (km_data_weights(data)) out->weights = malloc((size_t)out->count * sizeof(double));
     km_status status = KM_OK;
     if (!out->points || (km_data_weights(data) && !out->weights))
@@ -126,16 +145,21 @@ static double square_distance(const double *x, const double *y, int64_t d) {
     return sum;
 }
 
-// The nearest centroid of a cluster with points.
-static int32_t nearest_centroid(const model *m, const double *x) {
-    int32_t best = 0;
-    double least_square = INFINITY;
-    for (int64_t j = 0; j < m->k; j++) {
+// The nearest centroid of a cluster with points, of each point of a tile.
+static void label_tile(const model *m, int64_t first) {
+    int64_t d = m->sample->d;
+    int32_t label[KM_SAMPLE_TILE] = {0};
+    double nearest[KM_SAMPLE_TILE], square[KM_SAMPLE_TILE];
+    for (int i = 0; i < KM_SAMPLE_TILE; i++) nearest[i] = INFINITY;
+    for (int32_t j = 0; j < m->k; j++) {
         if (!(m->weights[j] > 0)) continue;
-        double square = square_distance(x, m->centroids + j * m->sample->d, m->sample->d);
-        if (square < least_square) least_square = square, best = (int32_t)j;
+        km_tile_squares(square, m->sample->points + first * d, m->centroids + j * d, d);
+        for (int i = 0; i < KM_SAMPLE_TILE; i++) {
+            label[i] = square[i] < nearest[i] ? j : label[i];
+            nearest[i] = square[i] < nearest[i] ? square[i] : nearest[i];
+        }
     }
-    return best;
+    memcpy(m->labels + first, label, sizeof label);
 }
 
 // The shortest tree that joins all centroids of clusters with points (Prim): its edges are the neighbours, each
@@ -166,17 +190,16 @@ typedef struct place {
     double along, square;
 } place;
 
-static place place_of(const model *m, int64_t i, int64_t a, int64_t b) {
-    int64_t d = m->sample->d;
-    const double *x = m->sample->points + i * d, *ca = m->centroids + a * d, *cb = m->centroids + b * d;
-    double w = m->sample->weights ? m->sample->weights[i] : 1, line = 0, inner = 0, away = 0;
-    for (int64_t f = 0; f < d; f++) {
-        double u = cb[f] - ca[f], y = x[f] - ca[f];
-        line += u * u, inner += u * y, away += y * y;
-    }
+// `line`: |b - a|^2; `inner`: (x - a) . (b - a); `away`: |x - a|^2.
+static place place_of(const model *m, int64_t i, int64_t a, int64_t b, double line, double inner,
+                      double away) {
     // Without the point, its own centroid lies at c - r (x - c), r = w / (W - w).
     int64_t own = m->labels[i];
-    double rest = m->weights[own] - w, r = rest > 0 ? w / rest : 0;
+    double r = 0;
+    if (own == a || own == b) {
+        double w = m->sample->weights ? m->sample->weights[i] : 1, rest = m->weights[own] - w;
+        r = rest > 0 ? w / rest : 0;
+    }
     if (own == a) {
         double y_u = inner + r * away; // (x - a) . (b - a'), a' the centroid without x
         line += 2 * r * inner + r * r * away;
@@ -229,6 +252,7 @@ static double cylinder_of(const model *m, double *squares, const place *places, 
 static double valley_of(const model *m, const place *places, double radius2) {
     double weight[3] = {0}, square[3] = {0};
     for (int64_t i = 0; i < m->sample->count; i++) {
+        if (!(places[i].along >= -WINDOW && places[i].along <= 1 + WINDOW)) continue; // most are elsewhere
         if (!(places[i].square <= radius2)) continue;
         for (int window = 0; window < 3; window++) {
             if (!(fabs(places[i].along - .5 * window) <= WINDOW)) continue;
@@ -245,18 +269,29 @@ static double valley_of(const model *m, const place *places, double radius2) {
 static double pair_valley(const model *m, place *places, double *squares, int64_t a) {
     int64_t b = m->parent[a], d = m->sample->d;
     if (b < 0 || !(square_distance(m->centroids + a * d, m->centroids + b * d, d) > 0)) return NAN;
-    for (int64_t i = 0; i < m->sample->count; i++) places[i] = place_of(m, i, a, b);
+    const double *ca = m->centroids + a * d;
+    double line = 0, *u = squares, inner[KM_SAMPLE_TILE], away[KM_SAMPLE_TILE];
+    for (int64_t f = 0; f < d; f++) {
+        u[f] = m->centroids[b * d + f] - ca[f];
+        line += u[f] * u[f];
+    }
+    for (int64_t first = 0; first < m->sample->count; first += KM_SAMPLE_TILE) {
+        const double *tile = m->sample->points + first * d;
+        km_tile_products(inner, tile, ca, u, d);
+        km_tile_squares(away, tile, ca, d);
+        for (int64_t i = first; i < least(first + KM_SAMPLE_TILE, m->sample->count); i++)
+            places[i] = place_of(m, i, a, b, line, inner[i - first], away[i - first]);
+    }
     return valley_of(m, places, cylinder_of(m, squares, places, a, b));
 }
 
 static void label_all(const model *m, int threads) {
-    int64_t d = m->sample->d;
     (void)threads;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int64_t from = 0; from < m->sample->count; from += POINTS_ASKED) {
         if (km_asking_stops(m->sample->asking)) continue;
         int64_t to = least(from + POINTS_ASKED, m->sample->count);
-        for (int64_t i = from; i < to; i++) m->labels[i] = nearest_centroid(m, m->sample->points + i * d);
+        for (int64_t first = from; first < to; first += KM_SAMPLE_TILE) label_tile(m, first);
     }
 }
 
@@ -267,12 +302,14 @@ int64_t km_valley_threads(const km_valley_sample *sample, int64_t clusters, int6
 km_status km_valleys(double *valleys, const km_valley_sample *sample, const double *centroids,
                      const double *weights, int64_t k, int64_t threads, km_error *err) {
     model m = {sample, centroids, weights, k, NULL, NULL};
-    int64_t count = sample->count, each = count * (int64_t)(sizeof(place) + sizeof(double));
+    int64_t count = sample->count, labels_count = km_round_up(count, KM_SAMPLE_TILE);
+    // Of a thread: where the points lie; their squared distances, before them b - a.
+    int64_t each = count * (int64_t)sizeof(place) + most(count, sample->d) * (int64_t)sizeof(double);
     int team = (int)most(1, least(km_valley_threads(sample, k, threads), k));
     for (int64_t j = 0; j < k; j++) valleys[j] = NAN;
     if (count == 0) return KM_OK;
-    m.labels = malloc((size_t)(count + k) * sizeof *m.labels);
-    m.parent = m.labels ? m.labels + count : NULL;
+    m.labels = malloc((size_t)(labels_count + k) * sizeof *m.labels);
+    m.parent = m.labels ? m.labels + labels_count : NULL;
     int64_t bytes = most(team * each, k * (int64_t)sizeof(double));
     uint8_t *work = malloc((size_t)bytes);
     if (!m.labels || !work) {

@@ -56,7 +56,7 @@ static void exchange_assign(exchanger *e) {
         int32_t label[TILE] = {0}, second_label[TILE] = {0};
         for (int64_t l = 0; l < TILE; l++) first[l] = second[l] = HUGE_VAL;
         for (int32_t j = 0; j < e->k; j++) {
-            km_refine_tile_distances(now, sample_tile(e->r, i), e->centroids + j * d, d);
+            km_tile_squares(now, sample_tile(e->r, i), e->centroids + j * d, d);
 #pragma omp simd
             for (int64_t l = 0; l < TILE; l++) {
                 int is_first = now[l] < first[l], is_second = now[l] < second[l];

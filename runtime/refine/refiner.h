@@ -3,11 +3,12 @@
 #ifndef KM_RUNTIME_REFINE_REFINER_H
 #define KM_RUNTIME_REFINE_REFINER_H
 #include "../../gen/memory.h"
+#include "../sample.h"
 #include "../seed.h"
 #include "../unit.h"
 #include "refine.h"
 
-enum { TILE = KM_REFINE_TILE }; // points of the sample that lie together, feature by feature
+enum { TILE = KM_SAMPLE_TILE }; // points of the sample that lie together, feature by feature
 
 // A K has a better model where its inertia fell by this share at least.
 #define GAIN_MIN 1e-6
@@ -98,9 +99,6 @@ static inline int passes_are_used(const refiner *r) {
 
 // One point drawn from each of sample_count equal parts of the points.
 km_status km_refine_sample_fetch(refiner *r, km_error *err);
-
-// Squared distances of a tile of the sample from one centroid.
-void km_refine_tile_distances(double *out, const double *tile, const double *c, int64_t d);
 
 // Squared distances of the sample from one centroid.
 void km_refine_sample_distances(const refiner *r, double *out, const double *c);
