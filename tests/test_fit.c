@@ -152,7 +152,7 @@ static void check_result(const job *j, const km_result *result) {
     for (int64_t m = 0; m < result->models_count; m++) {
         const km_model *model = &result->models[m];
         ck_assert(m == 0 || model->k > result->models[m - 1].k);
-        ck_assert_int_le(model->n_iter, j->params.max_iter);
+        ck_assert_int_le(model->n_iter, result->max_iter);
         if (result->refine != 0 && m > 0)
             ck_assert_double_le(model->inertia, result->models[m - 1].inertia * (1 + 1e-12));
         ck_assert(model->restart >= 0 && model->restart < model->restarts);
