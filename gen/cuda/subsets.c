@@ -14,7 +14,8 @@ enum {
     TILE_POINTS = 64,      // at most: what may be read behind the last point (KM_PAD_ROWS)
     TILE_BYTES = 16 << 10, // at most, of two tiles each
     REGISTER_BYTES = 512,  // of centroids in registers, at most
-    OTHER_REGISTERS = 48,  // of a thread, beside centroids
+    OTHER_REGISTERS = 48,  // of a thread, beside centroids ...
+    LAST_REGISTERS = 56,   // ... and in the last pass, where no compiler spills then
     BLOCK = 128,           // threads, or fewer where shared memory says so
     BLOCK_MIN = 4,         // a part of a warp, where a run has very many centroids
     RESERVED_BYTES = 1024  // of shared memory that CUDA takes for itself, a block
@@ -63,13 +64,12 @@ static int64_t threads_of(const shape *s, int64_t (*bytes)(const shape *s, int64
     return threads >= BLOCK_MIN ? threads : 0;
 }
 
-// Blocks a multiprocessor that shared memory and registers hold, of a kernel that has so many bytes of centroids in
-// registers and works on `points` at a time.
-static int64_t blocks_of(const shape *s, int64_t threads, int64_t bytes, int64_t held, int64_t points,
+// Blocks a multiprocessor that shared memory and registers hold, of a kernel that has up to `held` bytes of centroids
+// in registers beside `other` ones.
+static int64_t blocks_of(const shape *s, int64_t threads, int64_t bytes, int64_t held, int64_t other,
                          const km_plan *table) {
     int64_t centroids = s->k * (s->c + 1) * s->real;
-    int64_t registers =
-        OTHER_REGISTERS + (centroids > held ? 0 : centroids / 4) + points * s->c * s->real / 4;
+    int64_t registers = other + (centroids > held ? 0 : centroids / 4) + 8 * s->c * s->real / 4;
     int64_t by_registers =
         table->facts.registers_per_unit / (threads * km_min(km_round_up(registers, 8), 255));
     int64_t by_shared = table->facts.shared_bytes_per_unit / (bytes + RESERVED_BYTES);
@@ -89,11 +89,12 @@ static km_status name_shape(km_env *env, const shape *s, const km_plan *table, k
     km_env_set_int(item, "c", s->c);
     km_env_set_int(item, "k", s->k);
     km_env_set_int(item, "pass_block", pass);
-    km_env_set_int(item, "pass_blocks", blocks_of(s, pass, pass_bytes(s, pass), REGISTER_BYTES, 8, table));
+    km_env_set_int(item, "pass_blocks",
+                   blocks_of(s, pass, pass_bytes(s, pass), REGISTER_BYTES, OTHER_REGISTERS, table));
     km_env_set_int(item, "pass_bytes", pass_bytes(s, pass));
     km_env_set_int(item, "finish_block", finish);
     km_env_set_int(item, "finish_blocks",
-                   blocks_of(s, finish, finish_bytes(s, finish), REGISTER_BYTES / 2, 4, table));
+                   blocks_of(s, finish, finish_bytes(s, finish), REGISTER_BYTES / 2, LAST_REGISTERS, table));
     km_env_set_int(item, "finish_bytes", finish_bytes(s, finish));
     return KM_OK;
 }

@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     km_subsets_pass_3_8(const __grid_constant__ km_subsets_args args) {
     subset_pass<3, 8, 128>(args);
 }
-extern "C" __global__ void __launch_bounds__(128, 5)
+extern "C" __global__ void __launch_bounds__(128, 4)
     km_subsets_finish_3_8(const __grid_constant__ km_subsets_args args) {
     subset_finish<3, 8, 128>(args);
 }
