@@ -1479,6 +1479,36 @@ START_TEST(ids_by_their_values) {
 }
 END_TEST
 
+// Numbers with a mark in every cell are text to a fit, which says so.
+START_TEST(marked_numbers_are_left_out_aloud) {
+    static const struct {
+        const char *cell, *advice;
+    } rows[] = {{"$12.50", "write the number without its currency"},
+                {"12.50 \xe2\x82\xac", "write the number without its currency"},
+                {"12%", "write the number without %"},
+                {"1,234.5", "write numbers without a mark between thousands"},
+                {"192.168.100.200", NULL},
+                {"Oslo", NULL}};
+    params.numbers_only = 1;
+    params.log = &remembering;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char line[256] = "";
+        FILE *stream = fopen("x.csv", "w");
+        fputs("price,n\n", stream);
+        for (int row = 0; row < 20; row++) fprintf(stream, "\"%s\",%d\n", rows[i].cell, row * row % 7);
+        fclose(stream);
+        said[0] = 0;
+        open_file("x.csv");
+        ck_assert_int_eq(km_data_features(data), 1);
+        if (rows[i].advice)
+            snprintf(line, sizeof line,
+                     "x.csv: column 1 (price) is left out, as \"%s\" is no number; %s, where it is one\n",
+                     rows[i].cell, rows[i].advice);
+        ck_assert_str_eq(strchr(said, '\n') + 1, line);
+    }
+}
+END_TEST
+
 // 300 rows of which every 30th holds `mark`, the others 10 to 15.
 static void write_marked(const char *mark) {
     FILE *stream = fopen("x.csv", "w");
@@ -1862,6 +1892,7 @@ int main(void) {
     tcase_add_test(tests, ids_by_their_values);
     tcase_add_test(tests, missing_values);
     tcase_add_test(tests, sentinels);
+    tcase_add_test(tests, marked_numbers_are_left_out_aloud);
     tcase_add_test(tests, columns_by_ranges);
     tcase_add_test(tests, categories);
     tcase_add_test(tests, spelled_numbers);

@@ -5,6 +5,7 @@
 #include "../../base/log.h"
 #include "../../base/size.h"
 #include "../../base/text.h"
+#include "../../gen/spec_fields.h"
 #include "../memory.h"
 #include "text.h"
 
@@ -119,6 +120,27 @@ static void say_choice(const km_parse *p) {
     km_text_clear(&text);
     km_text_free(line);
     free(state);
+}
+
+// A column left out whose cells are numbers but for a mark. Several points are those of an address or a version.
+static void warn_of_marks(const km_parse *p) {
+    for (int64_t f = 0, s = 0; f < p->columns_count; f++) {
+        const km_seen *seen = &p->scan.columns[f];
+        const char *name = km_parse_name(p, f), *point = strchr(seen->wrong, '.');
+        km_column_kind kind = km_kind_of(seen, name);
+        if (s < p->slots_count && p->slots[s].column == f) {
+            s++;
+            continue;
+        }
+        const char *advice = km_parse_mark_advice(seen->wrong);
+        if ((kind != KM_COLUMN_CATEGORY && kind != KM_COLUMN_TEXT) || !advice) continue;
+        if (point && strchr(point + 1, '.')) continue;
+        char got[KM_QUOTED_SIZE];
+        km_log_line(p->params->log, KM_LOG_WARNING,
+                    "%s: column %" PRId64 "%s%.80s%s is left out, as %s is no number; %s, where it is one",
+                    p->file, f + 1, name ? " (" : "", name ? name : "", name ? ")" : "",
+                    km_quoted(got, seen->wrong), advice);
+    }
 }
 
 static void warn_of_unknown(const km_parse *p) {
@@ -267,7 +289,10 @@ static km_status finish(km_parse *p) {
         find_ids(p);
         warn_of_ids(p);
     }
-    if (p->params->numbers_only && !p->params->columns && !p->params->names) say_choice(p);
+    if (p->params->numbers_only && !p->params->columns && !p->params->names) {
+        say_choice(p);
+        warn_of_marks(p);
+    }
     warn_of_unknown(p);
     if (!p->params->names) km_warn_of_sentinels(p); // a model's fit has warned
     KM_TRY_GOTO(list_features(&features, &count, p));

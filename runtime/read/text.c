@@ -83,23 +83,25 @@ static int has_thousands(const char *cell) {
     return groups > 0 && (marks > 1 || strpbrk(cell, "' ")) && is_number_within(cell, ",.' ");
 }
 
+const char *km_parse_mark_advice(const char *cell) {
+    static const char *const currencies[] = {"\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5", "$", "EUR",
+                                             "USD",          "CHF",      "GBP",      NULL};
+    for (int i = 0; currencies[i]; i++)
+        if (strstr(cell, currencies[i]) && is_number_within(cell, "$ EURUSDCHFGBP,.'"))
+            return "write the number without its currency";
+    if (strchr(cell, '%') && is_number_within(cell, "% ,")) return "write the number without %";
+    return has_thousands(cell) ? "write numbers without a mark between thousands" : NULL;
+}
+
 // What may be done about a cell that is no number. `word`: as a message shows it.
 static void way_out_of(char *out, size_t size, const km_parse *p, const char *cell, const char *word,
                        int64_t column) {
-    static const char *const currencies[] = {"\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5", "$", "EUR",
-                                             "USD",          "CHF",      "GBP",      NULL};
     char column_word[KM_ADVICE_SIZE];
+    const char *mark = km_parse_mark_advice(cell);
     int is_comma = p->spelling.decimal == ',';
     km_columns_advise(column_word, p->has_header ? p->first_row : NULL, &column, 1);
-    for (int i = 0; currencies[i]; i++)
-        if (strstr(cell, currencies[i]) && is_number_within(cell, "$ EURUSDCHFGBP,.'")) {
-            snprintf(out, size, "write the number without its currency");
-            return;
-        }
-    if (strchr(cell, '%') && is_number_within(cell, "% ,"))
-        snprintf(out, size, "write the number without %%");
-    else if (has_thousands(cell))
-        snprintf(out, size, "write numbers without a mark between thousands");
+    if (mark)
+        snprintf(out, size, "%s", mark);
     else if (is_comma && strchr(cell, '.') && is_number_within(cell, ""))
         snprintf(out, size, "decimals have a comma here: write it so, or give --decimal .");
     else if (!is_comma && strchr(cell, ',') && is_number_within(cell, ","))
@@ -503,7 +505,7 @@ done:
     return status;
 }
 
-static km_status scan_head(km_parse *p, const unsigned char *end, int is_whole);
+static km_status scan_head(km_parse *p, const unsigned char *end);
 
 // The decimal comma, where semicolons separate cells and no number has a point.
 static km_status find_decimal(km_parse *p, const unsigned char *end) {
@@ -515,7 +517,7 @@ static km_status find_decimal(km_parse *p, const unsigned char *end) {
     }
     if (!commas || points) return KM_OK;
     p->spelling.decimal = ',';
-    return scan_head(p, end, 1); // it had records before
+    return scan_head(p, end);
 }
 
 km_status km_parse_choose(km_parse *p) {
@@ -568,8 +570,8 @@ km_status km_text_check(const unsigned char *head, int64_t size, const char *fil
     return KM_OK;
 }
 
-// Reads the first record and looks at those behind it, up to `end`, which is the file's where it `is_whole`.
-static km_status scan_head(km_parse *p, const unsigned char *end, int is_whole) {
+// Reads the first record and looks at those behind it, up to `end`.
+static km_status scan_head(km_parse *p, const unsigned char *end) {
     km_cells cells = {.at = p->blocks.buffer + p->mark_size,
                       .end = end,
                       .delimiter = (unsigned char)p->delimiter,
@@ -578,13 +580,7 @@ static km_status scan_head(km_parse *p, const unsigned char *end, int is_whole) 
     km_record_state record = km_cells_next(&cells);
     if (record != KM_RECORD_READ && record != KM_RECORD_END)
         KM_TRY_GOTO(km_parse_refuse(p, record, &cells, p->err));
-    if (record == KM_RECORD_END)
-        KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA,
-                            is_whole
-                                ? "%s has no rows"
-                                : "%s begins with more than a MiB of blank lines; leave them out, e.g. by "
-                                  "sed '/[^[:space:]]/,$!d'",
-                            p->file));
+    if (record == KM_RECORD_END) KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA, "%s has no rows", p->file));
     if (!p->first_row) KM_TRY_GOTO(save_first_row(p, &cells));
     p->body_offset = cells.at - p->blocks.buffer;
     p->body_line = cells.line;
@@ -617,7 +613,7 @@ km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *para
     const unsigned char *end = batch.starts[1];
     if (batch.count > 1)
         end = km_cells_cut(batch.starts[0], batch.starts[0] + km_min(p->blocks.size, HEAD_BYTES));
-    KM_TRY(scan_head(p, end, batch.count <= 1));
+    KM_TRY(scan_head(p, end));
     return find_decimal(p, end);
 }
 
