@@ -60,7 +60,7 @@ static void build(timed *one, const km_tune_result *result, const km_tune_candid
     must(km_space_spec(&spec, &result->spec, candidate, &err));
     must(km_plan_make(&one->plan, &spec, &params, &err));
     must(km_source_emit(&source, &one->plan, NULL, &err));
-    must(km_module_get(&one->module, &source, device, KM_MODULE_LOAD, &module, &err));
+    must(km_module_get(&one->module, &source, device, KM_MODULE_LOAD, &module, NULL, &err));
     km_source_clear(&source);
     km_spec_clear(&spec);
 }

@@ -265,7 +265,7 @@ template <typename Real> struct pass {
         if (facts.has_constants) {
             CUdeviceptr address;
             CHECK(cuModuleGetGlobal(&address, NULL, module, "km_constants"));
-            args.constants = (void *)address;
+            args.constants[0] = (void *)address;
         }
         args.workspace = zeros<char>(facts.workspace_bytes + facts.workspace_bytes_per_point * args.n + 256);
     }
@@ -300,7 +300,7 @@ template <typename Real> struct pass {
         update_args.weights = zeros<double>(s);
         update_args.given_up = zeros<unsigned char>(s);
         update_args.workspace = args.workspace;
-        update_args.constants = args.constants;
+        update_args.constants[0] = args.constants[0];
         update_args.box = args.box;
         update_args.part_sums = zeros<double>((size_t)ks * update_parts * 4);
         CHECK(cudaMemset(args.totals, 0xff, (size_t)s * (from.d + 1) * 8)); // what is not written is NaN

@@ -410,22 +410,34 @@ static const char *section_end(const char *text) {
     return text;
 }
 
-static int is_named(const km_source_part *part, const char *name, size_t size) {
-    return strlen(part->name) == size && !memcmp(part->name, name, size);
+// Whether a section of this name belongs to the part: it is the part's own, or what stands before a slash in it.
+static int is_of_part(const char *part, const char *name, size_t size) {
+    return !strncmp(part, name, size) && (!part[size] || part[size] == '/');
 }
 
+// The names of sections, each once. Those that another one continues behind a slash are no parts: they are left out.
 static km_status find_parts(km_source_part *parts, int64_t *count, const char *code, km_error *err) {
+    km_source_part named[2 * KM_SOURCE_PARTS_MAX];
+    int64_t names = 0;
     for (; *code; code = section_end(code)) {
         const char *name = NULL;
         size_t size = part_name(&name, code);
         int64_t i = 0;
-        while (size && i < *count && !is_named(&parts[i], name, size)) i++;
-        if (!size || i < *count) continue;
-        if (*count == KM_SOURCE_PARTS_MAX || size >= sizeof parts->name)
+        while (size && i < names && (strncmp(named[i].name, name, size) || named[i].name[size])) i++;
+        if (!size || i < names) continue;
+        if (names == 2 * KM_SOURCE_PARTS_MAX || size >= sizeof parts->name)
             return km_fail(err, KM_ERROR_COMPILE,
-                           "a text has at most %d parts with names up to %zu characters", KM_SOURCE_PARTS_MAX,
-                           sizeof parts->name - 1);
-        snprintf(parts[(*count)++].name, sizeof parts->name, "%.*s", (int)size, name);
+                           "a text has at most %d names of parts, of up to %zu characters",
+                           2 * KM_SOURCE_PARTS_MAX, sizeof parts->name - 1);
+        snprintf(named[names++].name, sizeof named->name, "%.*s", (int)size, name);
+    }
+    for (int64_t i = 0; i < names; i++) {
+        int64_t j = 0;
+        while (j < names && (i == j || !is_of_part(named[j].name, named[i].name, strlen(named[i].name)))) j++;
+        if (j < names) continue;
+        if (*count == KM_SOURCE_PARTS_MAX)
+            return km_fail(err, KM_ERROR_COMPILE, "a text has at most %d parts", KM_SOURCE_PARTS_MAX);
+        memcpy(parts[(*count)++].name, named[i].name, sizeof parts->name);
     }
     *count += *count == 0;
     return KM_OK;
@@ -435,14 +447,20 @@ static km_status fill_part(km_source_part *part, const char *head, const char *c
     km_text out = {0};
     for (const char *line = head; line < km_source_code(head); line = line_next(line))
         if (begins_with(line, "// needs: ")) km_text_add(&out, line, line_next(line) - line);
+    if (strchr(part->name, '/')) // such parts share more than each of them uses
+        km_text_puts(&out, "#pragma nv_diag_suppress 177\n");
     for (const char *end; *code; code = end) {
         const char *name = NULL;
         size_t size = part_name(&name, code);
         end = section_end(code);
-        if (!size || is_named(part, name, size)) km_text_add(&out, code, end - code);
+        if (!size || is_of_part(part->name, name, size)) km_text_add(&out, code, end - code);
     }
     part->size = out.size;
     return km_text_take(&part->text, &out, err);
+}
+
+int km_source_is_pass(const km_source_part *part) {
+    return !part->name[0] || is_of_part(part->name, KM_PASS_PART, strlen(KM_PASS_PART));
 }
 
 km_status km_source_parts(km_source_part *parts, int64_t *count, const char *text, km_error *err) {

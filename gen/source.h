@@ -26,11 +26,13 @@ km_status km_source_take_head(km_spec *spec, const char *text, const km_plan_par
 // The code of a text without those parts: all that kmgen's binary depends on. Free with km_text_free.
 km_status km_source_kernels(char **out, int64_t *size, const char *text, km_error *err);
 
-// A line behind the first one of a section (`// ==== `) whose code is compiled apart from that of others: then come the
-// name of the part.
+// A line behind the first one of a section (`// ==== `) whose code is compiled apart from that of others: then comes
+// the name of the part. What is named `pass` belongs to the parts `pass/rest` and `pass/launches/0`, too; where there
+// are such it is no part of its own.
 #define KM_APART "// Compiled apart: "
 
-// What is compiled apart: the sections of one name, and those without a name, which belong to every part. Its text
+// What is compiled apart: the sections of one name, of what stands before a slash in it, and those without a name,
+// which belong to every part. Its text
 // begins with the lines of the head that ask for options of the compiler ("// needs: ").
 typedef struct km_source_part {
     char name[24];
@@ -38,7 +40,15 @@ typedef struct km_source_part {
     int64_t size;
 } km_source_part;
 
-enum { KM_SOURCE_PARTS_MAX = 8 };
+// The parts of a pass have this name, or begin with it and a slash.
+#define KM_PASS_PART "pass"
+
+int km_source_is_pass(const km_source_part *part); // also where a text is one part
+
+enum {
+    KM_SOURCE_PARTS_MAX = 16,
+    KM_SOURCE_LAUNCH_PARTS_MAX = 8 // of them, those that launches of a pass have
+};
 
 // The parts of a text, in the order in which their names are first there; one part where there is no name. What the
 // parts of one text have in common is all that another text of the same type and number of features shares with it.

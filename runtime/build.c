@@ -13,6 +13,12 @@
 // the one before.
 enum { CONFIGS_MAX = 4 };
 
+typedef enum build_mode {
+    BUILDS,   // what serves is loaded
+    RECALLS,  // nothing is built: only what the cache knows counts
+    COMPILES, // into the cache, nothing is loaded
+} build_mode;
+
 // The state of one search for a plan.
 typedef struct search {
     const km_build_params *params;
@@ -22,8 +28,8 @@ typedef struct search {
     unsigned char
         refused[KM_PLAN_AVOIDED_MAX]; // of `avoid`: the compiler refused its text; else its pass spilled
     int64_t avoid_count, refused_count, spilled_count, spilled_of[KM_DESIGN_COUNT];
-    int untuned;                                // what tables have was tried, or is not wanted
-    int recalls;                                // nothing is built: only what the cache knows counts
+    int untuned; // what tables have was tried, or is not wanted
+    build_mode mode;
     km_plan_number before[KM_PLAN_NUMBERS_MAX]; // of the last plan that was tried
     int64_t before_count;
     km_design before_design;
@@ -147,8 +153,13 @@ static int leave_tables(search *s, const km_build *build, const char *why, const
     return 1;
 }
 
+static km_module_mode module_mode(const search *s, km_module_mode building) {
+    return s->mode == RECALLS ? KM_MODULE_RECALL : s->mode == COMPILES ? KM_MODULE_COMPILE : building;
+}
+
 static km_status get_module(km_build *build, const search *s, km_module_mode mode, km_error *err) {
-    return km_module_get(&build->module, &build->source, s->device, mode, &s->params->module, err);
+    return km_module_get(&build->module, &build->source, s->device, mode, &s->params->module,
+                         s->params->built, err);
 }
 
 // Tries plan after plan until one compiles and does not spill. KM_ERROR_PLAN: none is left; what was tried is counted.
@@ -157,7 +168,7 @@ static km_status find_plan(km_build *build, search *s, km_error *err) {
         km_error first = {{0}};
         KM_TRY(make_plan(build, s, err));
         KM_TRY(emit(build, s, err));
-        km_status status = get_module(build, s, s->recalls ? KM_MODULE_RECALL : KM_MODULE_TRY, &first);
+        km_status status = get_module(build, s, module_mode(s, KM_MODULE_TRY), &first);
         if (status == KM_OK && build->module->spilled_bytes == 0) return KM_OK;
         if (status != KM_OK && status != KM_ERROR_COMPILE) return km_fail(err, status, "%s", first.text);
         const km_log *log = s->params->module.log;
@@ -174,7 +185,7 @@ static km_status find_plan(km_build *build, search *s, km_error *err) {
 static km_status build_once(km_build *build, search *s, km_error *err) {
     KM_TRY(make_plan(build, s, err));
     KM_TRY(emit(build, s, err));
-    return get_module(build, s, s->recalls ? KM_MODULE_RECALL : KM_MODULE_LOAD, err);
+    return get_module(build, s, module_mode(s, KM_MODULE_LOAD), err);
 }
 
 static void warn_of_spills(km_build *build, const search *s) {
@@ -262,10 +273,10 @@ static km_status build_best(km_build *build, search *s, km_error *err) {
     return KM_OK;
 }
 
-static km_status run(km_build *build, km_device *device, const km_build_params *params, int recalls,
+static km_status run(km_build *build, km_device *device, const km_build_params *params, build_mode mode,
                      km_error *err) {
     km_status status = KM_OK;
-    search s = {.params = params, .device = device, .recalls = recalls};
+    search s = {.params = params, .device = device, .mode = mode};
     km_spec_init(&s.spec);
     km_build_clear(build);
     device->backend->compiler_name(s.compiler, sizeof s.compiler, device);
@@ -277,18 +288,26 @@ done:
 }
 
 km_status km_build_on(km_build *build, km_device *device, const km_build_params *params, km_error *err) {
-    return run(build, device, params, 0, err);
+    return run(build, device, params, BUILDS, err);
 }
 
 km_status km_build_plan(km_plan *plan, km_device *device, const km_build_params *params, km_error *err) {
     km_build build;
     km_build_init(&build);
-    km_status status = run(&build, device, params, 1, err);
+    km_status status = run(&build, device, params, RECALLS, err);
     if (status == KM_OK) {
         km_plan_clear(plan);
         *plan = build.plan;
         km_plan_init(&build.plan);
     }
+    km_build_clear(&build);
+    return status;
+}
+
+km_status km_build_ahead(km_device *device, const km_build_params *params, km_error *err) {
+    km_build build;
+    km_build_init(&build);
+    km_status status = run(&build, device, params, COMPILES, err);
     km_build_clear(&build);
     return status;
 }

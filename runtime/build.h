@@ -10,6 +10,7 @@ typedef struct km_build_params {
     km_plan_params plan;     // without facts, which are the device's, and without anything to avoid
     const char *source_text; // instead of what the plan emits, or NULL: then there is no next plan
     km_module_params module; // its device is not used
+    km_built *built;         // as in km_module_get
 } km_build_params;
 
 // What was built; km_build_clear frees it. `warning`: what the user must be told, "" for nothing.
@@ -35,5 +36,8 @@ km_status km_build_on(km_build *build, km_device *device, const km_build_params 
 
 // The plan that km_build_on takes, nothing compiled: what its cache does not know of spills is not known here either.
 km_status km_build_plan(km_plan *plan, km_device *device, const km_build_params *params, km_error *err);
+
+// Compiles into the cache what km_build_on would build; the device may be one of km_compiler_open.
+km_status km_build_ahead(km_device *device, const km_build_params *params, km_error *err);
 
 #endif

@@ -139,6 +139,8 @@ typedef struct part {
 typedef struct build {
     km_module *module;
     const km_cache *cache;
+    const km_source *source;
+    km_built *built;
     km_source_part texts[KM_SOURCE_PARTS_MAX];
     part parts[KM_SOURCE_PARTS_MAX];
     int64_t count;
@@ -165,6 +167,7 @@ static km_status build_begin(build *b, km_module *module, const km_cache *cache,
     const char *suffix = strrchr(source->file_name, '.');
     *b = (build){.module = module,
                  .cache = cache,
+                 .source = source,
                  .asked = {.stop = params->stop, .user = params->stop_user, .caller = pthread_self()}};
     b->asking = params->stop ? &b->asked : NULL;
     KM_TRY(km_source_parts(b->texts, &b->count, source->text, err));
@@ -263,16 +266,16 @@ static km_status get_parts(build *b, const km_log *log, km_error *err) {
     return KM_OK;
 }
 
-// The logs of all parts, one behind the other, and what that of the pass, the first, says of spills.
+// The logs of all parts, one behind the other, and what they say of spills of the pass.
 static km_status take_logs(build *b, km_error *err) {
     km_module *module = b->module;
     const km_backend *backend = module->device->backend;
     km_text logs = {0};
     for (int64_t i = 0; i < b->count; i++)
         if (b->parts[i].log) km_text_puts(&logs, b->parts[i].log);
-    if (b->parts[0].log && backend->spills)
+    if (logs.size && !logs.failed && backend->spills)
         module->spilled_bytes = backend->spills(module->spilling, sizeof module->spilling, &module->registers,
-                                                b->parts[0].source, b->parts[0].log);
+                                                b->source, logs.data);
     free(module->build_log);
     module->build_log = NULL;
     if (logs.size || logs.failed) return km_text_take(&module->build_log, &logs, err);
@@ -310,6 +313,24 @@ static km_status get_and_load(build *b, km_module_mode mode, const km_log *log, 
     return status == KM_OK ? KM_OK : km_fail(err, status, "%s", first.text);
 }
 
+static int is_built(const km_built *built, const char *key) {
+    for (int64_t i = 0; built && i < built->count; i++)
+        if (!strcmp(built->keys[i], key)) return 1;
+    return 0;
+}
+
+// Writes down which entries this fit has filled; a part that is in one of them was not cached.
+static void note_built(build *b) {
+    km_built *built = b->built;
+    for (int64_t i = 0; built && i < b->count; i++) {
+        part *p = &b->parts[i];
+        if (is_built(built, p->entry.key))
+            p->was_cached = 0;
+        else if (!p->was_cached && built->count < (int64_t)(sizeof built->keys / sizeof *built->keys))
+            snprintf(built->keys[built->count++], sizeof *built->keys, "%s", p->entry.key);
+    }
+}
+
 static void log_build(const build *b, double took_ms, const km_log *log) {
     const km_plan *plan = &b->module->plan;
     char cached[64] = "";
@@ -324,17 +345,21 @@ static void log_build(const build *b, double took_ms, const km_log *log) {
 
 // Takes the module from the folder of this cache, or compiles it there.
 static km_status build_in(km_module *module, const km_cache *cache, const km_source *source,
-                          km_module_mode mode, const km_module_params *params, km_error *err) {
+                          km_module_mode mode, const km_module_params *params, km_built *built,
+                          km_error *err) {
     double begin_ms = km_now_ms();
     build b;
     km_status status = KM_OK;
     KM_TRY_GOTO(build_begin(&b, module, cache, source, params, err));
+    b.built = built;
     if (mode == KM_MODULE_RECALL) {
-        read_log(&b.parts[0]);
+        for (int64_t i = 0; i < b.count; i++)
+            if (km_source_is_pass(&b.texts[i])) read_log(&b.parts[i]);
         KM_TRY_GOTO(take_logs(&b, err));
         goto done;
     }
     KM_TRY_GOTO(get_and_load(&b, mode, params->log, err));
+    note_built(&b);
     module->was_cached = cached_parts(&b) == b.count;
     if (!module->was_cached && !cache->is_private)
         km_cache_tidy(cache, params->cache_bytes_max, &b.parts[0].entry);
@@ -345,11 +370,11 @@ done:
 }
 
 static km_status build_private(km_module *module, const km_source *source, km_module_mode mode,
-                               const km_module_params *params, km_error *err) {
+                               const km_module_params *params, km_built *built, km_error *err) {
     km_cache cache;
     km_error first = {{0}};
     KM_TRY(km_cache_open_private(&cache, err));
-    km_status status = build_in(module, &cache, source, mode, params, &first);
+    km_status status = build_in(module, &cache, source, mode, params, built, &first);
     km_cache_close(&cache);
     if (status == KM_ERROR_IO) status = KM_ERROR_COMPILE; // no folder to compile in is as no compiler
     return status == KM_OK ? KM_OK : km_fail(err, status, "%s", first.text);
@@ -358,23 +383,23 @@ static km_status build_private(km_module *module, const km_source *source, km_mo
 // A cache that is not the user's own, or whose disk is full or fails, is left aside: the module is compiled in a
 // private folder.
 static km_status build_compiled(km_module *module, const km_source *source, km_module_mode mode,
-                                const km_module_params *params, km_error *err) {
+                                const km_module_params *params, km_built *built, km_error *err) {
     km_cache cache;
     km_error first = {{0}};
     if (mode == KM_MODULE_RECALL && (!params->cache_dir || access(params->cache_dir, R_OK) != 0))
         return KM_OK;
-    if (!params->cache_dir) return build_private(module, source, mode, params, err);
+    if (!params->cache_dir) return build_private(module, source, mode, params, built, err);
     int is_open = km_cache_open(&cache, params->cache_dir, &first) == KM_OK;
-    km_status status = is_open ? build_in(module, &cache, source, mode, params, &first) : KM_ERROR_IO;
+    km_status status = is_open ? build_in(module, &cache, source, mode, params, built, &first) : KM_ERROR_IO;
     if (status == KM_OK) return KM_OK;
     if (status != KM_ERROR_IO) return km_fail(err, status, "%s", first.text);
     if (mode == KM_MODULE_RECALL) return KM_OK;
     km_log_line(params->log, KM_LOG_WARNING, "nothing is cached: %s", first.text);
-    return build_private(module, source, mode, params, err);
+    return build_private(module, source, mode, params, built, err);
 }
 
 km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,
-                        const km_module_params *params, km_error *err) {
+                        const km_module_params *params, km_built *built, km_error *err) {
     km_status status = KM_OK;
     *out = NULL;
     km_module *module = calloc(1, sizeof *module);
@@ -382,7 +407,7 @@ km_status km_module_get(km_module **out, const km_source *source, km_device *dev
     module->device = device;
     KM_TRY_GOTO(km_plan_copy(&module->plan, &source->plan, err));
     if (km_design_is_emitted(source->plan.design))
-        status = build_compiled(module, source, mode, params, err);
+        status = build_compiled(module, source, mode, params, built, err);
     else if (mode != KM_MODULE_RECALL)
         status = device->backend->kernels_load(&module->kernels, device, &module->plan, NULL, 0, err);
 done:
@@ -393,7 +418,7 @@ done:
 
 km_status km_module_build_on(km_module **out, const km_source *source, km_device *device,
                              const km_module_params *params, km_error *err) {
-    return km_module_get(out, source, device, KM_MODULE_LOAD, params, err);
+    return km_module_get(out, source, device, KM_MODULE_LOAD, params, NULL, err);
 }
 
 km_status km_module_build(km_module **out, const km_source *source, const km_module_params *params,

@@ -3,6 +3,7 @@
 #ifndef KM_RUNTIME_MODULE_STATE_H
 #define KM_RUNTIME_MODULE_STATE_H
 #include "../base/error.h"
+#include "../gen/source.h"
 #include "backend.h"
 
 struct km_module {
@@ -36,7 +37,14 @@ typedef enum km_module_mode {
     KM_MODULE_RECALL,  // nothing is built: what the cache knows of spills, and no kernels
 } km_module_mode;
 
+// Entries of the cache that one fit filled: what it finds in them later was built, not cached.
+typedef struct km_built {
+    char keys[8 * KM_SOURCE_PARTS_MAX][36];
+    int64_t count;
+} km_built;
+
+// `built`: see there; NULL: not wanted.
 km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,
-                        const km_module_params *params, km_error *err);
+                        const km_module_params *params, km_built *built, km_error *err);
 
 #endif

@@ -40,6 +40,7 @@ typedef struct kernel_facts {
 typedef struct job {
     km_source source; // its text is the part's
     char part[24];    // "" for a text as a whole
+    char *launches;   // of the whole text: its table of launches, which names the kernels of the pass
     int arch, weighted, track_labels;
     int is_quick; // compiled without optimising: its registers and spills say nothing
     char key[40]; // in the list of what passed
@@ -63,7 +64,20 @@ static int is_elsewhere(const job *added) {
 }
 
 static int is_pass(const job *j) {
-    return !strcmp(j->part, "pass") || !j->part[0];
+    static const char name[] = KM_PASS_PART;
+    size_t size = sizeof name - 1;
+    return !j->part[0] || (!strncmp(j->part, name, size) && (!j->part[size] || j->part[size] == '/'));
+}
+
+static void clear_job(job *gone) {
+    km_source_clear(&gone->source);
+    free(gone->launches);
+}
+
+// Of a text without such a table, all of it.
+static char *launches_of(const char *text) {
+    const char *table = strstr(text, "km_pass_launches[] = {\n"), *end = table ? strstr(table, "\n};") : NULL;
+    return end ? strndup(table, (size_t)(end - table)) : strdup(text);
 }
 
 // A copy of the text's plan with the text of one part; `text` is the job's from now on.
@@ -77,11 +91,13 @@ static int add_part(const km_source *source, const char *part, char *text, int a
     snprintf(added->source.file_name, sizeof added->source.file_name, "%s", source->file_name);
     added->source.text = text;
     added->source.text_size = (int64_t)strlen(text);
-    if (jobs_count == JOBS_MAX - 1 || km_plan_copy(&added->source.plan, &source->plan, &err) != KM_OK)
+    added->launches = launches_of(source->text);
+    if (jobs_count == JOBS_MAX - 1 || !added->launches ||
+        km_plan_copy(&added->source.plan, &source->plan, &err) != KM_OK)
         return 1;
     if (is_elsewhere(added)) {
         same_count++;
-        km_source_clear(&added->source);
+        clear_job(added);
     } else {
         jobs_count++;
     }
@@ -231,7 +247,7 @@ static int keep_cover(void) {
         if (taken[i])
             jobs[kept++] = jobs[i];
         else
-            km_source_clear(&jobs[i].source);
+            clear_job(&jobs[i]);
     }
     not_taken_count = jobs_count - kept;
     jobs_count = kept;
@@ -241,14 +257,14 @@ static int keep_cover(void) {
 // What the compiler says ------------------------------------------------------------------------------------
 
 // The table of launches holds the names of the pass's kernels as strings; the other steps' are the engine's.
-static int is_of_pass(const char *source, const char *name) {
+static int is_of_pass(const char *launches, const char *name) {
     char quoted[300];
     snprintf(quoted, sizeof quoted, "\"%s\"", name);
-    return strstr(source, quoted) != NULL;
+    return strstr(launches, quoted) != NULL;
 }
 
 // `name`: of the kernel that the lines are about.
-static void read_line(kernel_facts *facts, char name[256], const char *source, const char *line) {
+static void read_line(kernel_facts *facts, char name[256], const char *launches, const char *line) {
     int registers, stores, loads;
     const char *kernel = strstr(line, "Function properties for "), *used = strstr(line, "Used ");
     const char *spill = strstr(line, "bytes stack frame, ");
@@ -262,17 +278,17 @@ static void read_line(kernel_facts *facts, char name[256], const char *source, c
     if (!used || sscanf(used, "Used %d registers", &registers) != 1) return;
     facts->kernels++;
     if (registers > facts->registers_max) facts->registers_max = registers;
-    if (registers > facts->pass_registers_max && is_of_pass(source, name))
+    if (registers > facts->pass_registers_max && is_of_pass(launches, name))
         facts->pass_registers_max = registers;
 }
 
-static kernel_facts read_log(const char *source, const char *log) {
+static kernel_facts read_log(const char *launches, const char *log) {
     kernel_facts facts = {0};
     char name[256] = "";
     for (const char *line = log; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         char text[1024];
         snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
-        read_line(&facts, name, source, text);
+        read_line(&facts, name, launches, text);
     }
     return facts;
 }
@@ -384,6 +400,7 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
     snprintf(stem, sizeof stem, "%s/nvrtc%d.%d_%s_%s_sm_%d%s%s", folder, nvrtc->major, nvrtc->minor,
              j->source.plan.spec.name, j->part, j->arch, j->weighted ? "_weighted" : "",
              j->track_labels ? "_tracked" : "");
+    for (char *at = strrchr(stem, '.'); at && (at = strchr(at, '/'));) *at = '_'; // of the part's name
     snprintf(source_path, sizeof source_path, "%s.cu", stem);
     snprintf(log_path, sizeof log_path, "%s.log", stem);
     snprintf(cubin_path, sizeof cubin_path, "%s.cubin", stem);
@@ -399,7 +416,7 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
     if (failed) {
         printf("%s: FAILED\n%s\n", err.text, log ? log : "");
     } else if (log) {
-        facts = read_log(j->source.text, log);
+        facts = read_log(j->launches, log);
         failed = report(j, facts, log) || write_down(folder, j, &facts);
     }
     failed |= !log;
@@ -482,7 +499,7 @@ int main(int argc, char **argv) {
            same_count, not_taken_count);
     failures += run_jobs(&nvrtc, folder);
     puts(failures ? "FAILED" : "none failed");
-    for (int i = 0; i < jobs_count; i++) km_source_clear(&jobs[i].source);
+    for (int i = 0; i < jobs_count; i++) clear_job(&jobs[i]);
     free(passed);
     km_nvrtc_close(&nvrtc);
     return failures || !jobs_count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "golden_text.h"
 #include "gen/cuda/subsets.h"
+#include "gen/source.h"
 #include "gen/template.h"
 
 #include <ctype.h>
@@ -73,12 +74,19 @@ static void add_section(golden_text *out, const char *title, size_t title_size, 
     if (out->sections_count > 1) section[-1].size = text - section[-1].text;
 }
 
+// Whether a section is a piece of the one before: both belong to the pass, in parts that are compiled apart.
+static int goes_on(const golden_text *out, const char *ruler) {
+    const char *second = strchr(ruler, '\n') + 1;
+    return !strcmp(out->sections[out->sections_count - 1].title, "The pass") &&
+           !strncmp(second, KM_APART KM_PASS_PART "/", sizeof KM_APART KM_PASS_PART);
+}
+
 static void find_sections(golden_text *out, const char *text) {
     static const char ruler[] = "\n// ==== ";
     add_section(out, "Head", 4, text);
     for (const char *at = text; (at = strstr(at, ruler)); at++) {
         const char *title = at + sizeof ruler - 1, *end = strstr(title, " ==");
-        if (end) add_section(out, title, (size_t)(end - title), at + 1);
+        if (end && !goes_on(out, at + 1)) add_section(out, title, (size_t)(end - title), at + 1);
     }
 }
 

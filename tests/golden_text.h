@@ -8,7 +8,8 @@
 #include <kmgen/plan.h>
 
 // A section of an emitted file: what its table of contents lists, its line `// ==== TITLE ====` included. The first
-// one, above all titles, is called "Head"; the header beside the file comes last and is called "Header".
+// one, above all titles, is called "Head"; sections of parts of the pass are one with "The pass"; the header beside the
+// file comes last and is called "Header".
 typedef struct golden_section {
     char title[96];
     const char *text;

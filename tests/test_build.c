@@ -586,6 +586,45 @@ START_TEST(logs_are_read) {
 }
 END_TEST
 
+// Parts ----------------------------------------------------------------------------------------------------
+
+// A section belongs to the parts that its name begins; a name that others continue is no part.
+START_TEST(parts_of_parts) {
+    static const char text[] = "// ==== All ====\nint all;\n"
+                               "// ==== A ====\n// Compiled apart: pass\nint pass;\n"
+                               "// ==== B ====\n// Compiled apart: pass/launches\nint shared;\n"
+                               "// ==== C ====\n// Compiled apart: pass/launches/0\nint zero;\n"
+                               "// ==== D ====\n// Compiled apart: pass/launches/1\nint one;\n"
+                               "// ==== E ====\n// Compiled apart: pass/rest\nint rest;\n"
+                               "// ==== F ====\n// Compiled apart: passing\nint passing;\n";
+    static const struct {
+        const char *name, *has[4], *lacks[3];
+        int is_pass;
+    } want[] = {{"pass/launches/0", {"all", "pass", "shared", "zero"}, {"one", "rest", "passing"}, 1},
+                {"pass/launches/1", {"all", "pass", "shared", "one"}, {"zero", "rest", "passing"}, 1},
+                {"pass/rest", {"all", "pass", "rest"}, {"shared", "zero", "passing"}, 1},
+                {"passing", {"all", "passing"}, {"pass", "shared", "rest"}, 0}};
+    km_source_part parts[KM_SOURCE_PARTS_MAX];
+    int64_t count;
+    char line[32];
+    ck_assert_int_eq(km_source_parts(parts, &count, text, &err), KM_OK);
+    ck_assert_int_eq(count, sizeof want / sizeof *want);
+    for (int64_t i = 0; i < count; i++) {
+        ck_assert_str_eq(parts[i].name, want[i].name);
+        ck_assert_int_eq(km_source_is_pass(&parts[i]), want[i].is_pass);
+        for (int at = 0; at < 4 && want[i].has[at]; at++) {
+            snprintf(line, sizeof line, "int %s;", want[i].has[at]);
+            ck_assert_ptr_nonnull(strstr(parts[i].text, line));
+        }
+        for (int at = 0; at < 3; at++) {
+            snprintf(line, sizeof line, "int %s;", want[i].lacks[at]);
+            ck_assert_ptr_null(strstr(parts[i].text, line));
+        }
+    }
+    km_source_parts_clear(parts, count);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("build");
     TCase *tests = tcase_create("build");
@@ -608,6 +647,7 @@ int main(void) {
     tcase_add_test(tests, given_text_and_prebuilt);
     tcase_add_loop_test(tests, all_parts_are_stopped, 0, 2);
     tcase_add_test(tests, logs_are_read);
+    tcase_add_test(tests, parts_of_parts);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -3,6 +3,7 @@
 // through the points. The K list is split over warp groups and launches.
 #include "../../base/size.h"
 #include "../../base/text.h"
+#include "../source.h"
 #include "../words.h"
 #include "common.h"
 #include "measured.h"
@@ -524,6 +525,7 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
         char text[24];
         snprintf(text, sizeof text, "%lld", (long long)part);
         km_env *item = km_env_item(env, "parts", text);
+        km_env_set_int(item, "apart", part % KM_SOURCE_LAUNCH_PARTS_MAX);
         km_env_set_flag(item, "one_group", split == 1);
         km_env_set_int(item, "first_group", part * split);
         for (int64_t group = part * split; group < (part + 1) * split; group++) {

@@ -3,6 +3,7 @@
 // the rows of these products, which form computes them, and what a pass costs.
 #include "../../base/size.h"
 #include "../../base/text.h"
+#include "../source.h"
 #include "../words.h"
 #include "common.h"
 #include "measured.h"
@@ -706,6 +707,7 @@ static void name_launch(km_env *env, const km_spec *spec, const km_tensor_layout
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)index);
     km_env *item = km_env_item(env, "parts", text);
+    km_env_set_int(item, "apart", index % KM_SOURCE_LAUNCH_PARTS_MAX);
     km_text ks = {0};
     for (int64_t i = 0; i < spec->clusters_count; i++)
         if (layout->ks[i].launch == index)

@@ -94,7 +94,8 @@ typedef struct km_cuda_kernels {
     km_pass_facts facts;
     km_pass_launch *launches;
     km_cu_function *functions; // of the launches
-    km_cu_ptr constants;       // of the symbol km_constants; 0: none
+    km_cu_ptr
+        constants[KM_CONSTANTS_MAX]; // of the symbol km_constants in each part that has it; 0 behind the last
     km_cuda_subset_pair *pairs;
     int64_t pairs_count;
 } km_cuda_kernels;

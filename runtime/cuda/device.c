@@ -311,11 +311,28 @@ static int is_of_subsets(const km_cuda_kernels *kernels, const km_driver *driver
     return driver->cuModuleGetGlobal(&address, &size, kernels->modules[0], "km_subsets_launches_count") == 0;
 }
 
+// The symbols km_constants: each part that reads it has its own.
+static km_status find_constants(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < KM_SOURCE_PARTS_MAX && kernels->modules[i]; i++) {
+        km_cu_ptr address;
+        size_t size;
+        km_cu_result result = driver->cuModuleGetGlobal(&address, &size, kernels->modules[i], "km_constants");
+        if (result == KM_CU_NOT_FOUND) continue;
+        if (result != 0) return km_cuda_fail(err, driver, result, "cuModuleGetGlobal");
+        if (count == KM_CONSTANTS_MAX)
+            return km_fail(err, KM_ERROR_COMPILE, "the source has km_constants in more than %d parts",
+                           KM_CONSTANTS_MAX);
+        kernels->constants[count++] = address;
+    }
+    if (count == 0) return km_fail(err, KM_ERROR_COMPILE, "the source has no table km_constants");
+    return KM_OK;
+}
+
 // A cubin contains its length.
 static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver, const km_binary *binaries,
                               int64_t count, km_error *err) {
     km_status status = KM_OK;
-    size_t size;
     for (int64_t i = 0; i < count; i++)
         KM_CU(cuModuleLoadDataEx(&kernels->modules[i], binaries[i].bytes, 0, NULL, NULL));
 #define KM_STEP_LOOK_UP(name) KM_TRY_GOTO(find_function(&kernels->name, driver, kernels, "km_" #name, err));
@@ -332,8 +349,7 @@ static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver,
     }
 #undef KM_STEP_LOOK_UP
     KM_TRY_GOTO(load_launches(kernels, driver, err));
-    if (kernels->facts.has_constants)
-        KM_TRY_GOTO(find_global(&kernels->constants, &size, driver, kernels, "km_constants", err));
+    if (kernels->facts.has_constants) status = find_constants(kernels, driver, err);
 done:
     return status;
 }

@@ -4,22 +4,28 @@
 #include "../../base/size.h"
 #include "cuda.h"
 
+static void put_constants(void **constants, const km_cuda_engine *engine) {
+    for (int i = 0; i < KM_CONSTANTS_MAX; i++)
+        constants[i] = (void *)(uintptr_t)engine->kernels->constants[i];
+}
+
 static km_pass_args pass_args(const km_cuda_engine *engine, int part) {
-    return (km_pass_args){.control = (const km_control *)(uintptr_t)engine->state.address,
-                          .points = (const void *)(uintptr_t)engine->points.address,
-                          .weights = (const void *)(uintptr_t)engine->pass_weights.address,
-                          .n = engine->base.n,
-                          .centroids = (const void *)(uintptr_t)engine->centroids.address,
-                          .active = (const unsigned char *)(uintptr_t)(engine->state.address +
-                                                                       (km_cu_ptr)km_cuda_active_at(engine)),
-                          .totals = (double *)(uintptr_t)engine->totals.address,
-                          .labels = (void *)(uintptr_t)engine->labels.address,
-                          .labels_stride = km_divide_up(engine->base.n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
-                          .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
-                          .workspace = (void *)(uintptr_t)engine->workspace.address,
-                          .constants = (void *)(uintptr_t)engine->kernels->constants,
-                          .box = (const double *)(uintptr_t)engine->box.address,
-                          .part = part};
+    km_pass_args args = {.control = (const km_control *)(uintptr_t)engine->state.address,
+                         .points = (const void *)(uintptr_t)engine->points.address,
+                         .weights = (const void *)(uintptr_t)engine->pass_weights.address,
+                         .n = engine->base.n,
+                         .centroids = (const void *)(uintptr_t)engine->centroids.address,
+                         .active = (const unsigned char *)(uintptr_t)(engine->state.address +
+                                                                      (km_cu_ptr)km_cuda_active_at(engine)),
+                         .totals = (double *)(uintptr_t)engine->totals.address,
+                         .labels = (void *)(uintptr_t)engine->labels.address,
+                         .labels_stride = km_divide_up(engine->base.n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
+                         .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
+                         .workspace = (void *)(uintptr_t)engine->workspace.address,
+                         .box = (const double *)(uintptr_t)engine->box.address,
+                         .part = part};
+    put_constants(args.constants, engine);
+    return args;
 }
 
 km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err) {
@@ -50,10 +56,10 @@ km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err) {
                                                        (km_cu_ptr)km_cuda_given_up_at(engine)),
         .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
         .workspace = (void *)(uintptr_t)engine->workspace.address,
-        .constants = (void *)(uintptr_t)engine->kernels->constants,
         .box = (const double *)(uintptr_t)engine->box.address,
         .report = (unsigned long long *)(uintptr_t)engine->report,
         .part_sums = (double *)(uintptr_t)engine->part_sums.address};
+    put_constants(args.constants, engine);
     void *arguments[] = {&args};
     return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count,
                           km_cuda_update_parts(engine), arguments, err);

@@ -407,7 +407,7 @@ static km_status make(km_cuda_subsets *s, const km_subsets_job *job, const int32
         km_build_init(&s->views[i].build);
     }
     KM_TRY(km_subsets_emit(&s->source, s->table->base.plan, &shapes, NULL, err));
-    KM_TRY(km_module_get(&s->module, &s->source, s->device, KM_MODULE_LOAD, &s->module_params, err));
+    KM_TRY(km_module_get(&s->module, &s->source, s->device, KM_MODULE_LOAD, &s->module_params, NULL, err));
     s->kernels = (const km_cuda_kernels *)s->module->kernels;
     KM_TRY(km_cuda_enter(s->table->device, err));
     km_status status = make_spans(s, err);

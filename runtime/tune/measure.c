@@ -169,7 +169,7 @@ static km_status build(loaded *one, km_measure *m, km_module_mode mode, km_error
     km_source_init(&source);
     KM_TRY_GOTO(make_plan(&one->plan, m, &one->candidate, err));
     KM_TRY_GOTO(km_source_emit(&source, &one->plan, NULL, err));
-    KM_TRY_GOTO(km_module_get(&one->module, &source, m->device, mode, &m->params.module, err));
+    KM_TRY_GOTO(km_module_get(&one->module, &source, m->device, mode, &m->params.module, NULL, err));
     describe_kernels(&one->candidate, one->module);
     if (one->module->spilled_bytes) {
         char reason[160];

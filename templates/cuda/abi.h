@@ -25,9 +25,10 @@
 #define KM_ABI_CUDA_H
 
 enum {
-    KM_ABI_VERSION = 2,
-    KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
-    KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
+    KM_ABI_VERSION = 3,
+    KM_PAD_ROWS = 64,     // Rows after the last point that may be read; they are zero. Weights likewise.
+    KM_ALIGN_BYTES = 256, // Alignment of every pointer below.
+    KM_CONSTANTS_MAX = 9  // Symbols km_constants, where parts of the source are compiled apart.
 };
 
 enum { KM_STAGE_LOAD, KM_STAGE_BEGIN, KM_STAGE_PASS };
@@ -73,7 +74,9 @@ typedef struct km_pass_args {
     unsigned long long
         *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
     void *workspace;
-    void *constants;   // address of the symbol km_constants, NULL unless has_constants
+    // Addresses of the symbol km_constants: of each part of the source that is compiled apart. NULL behind the last,
+    // and unless has_constants. All hold the same.
+    void *constants[KM_CONSTANTS_MAX];
     const double *box; // 2 x d: the smallest value of each feature, then the largest, as `points` are
     int part;
 } km_pass_args;

@@ -109,7 +109,7 @@ static km_pass_args host_pass_args(const $name_fit *fit, int part) {
     args.labels_stride = host_parts(fit->n, KM_ALIGN_BYTES) * (long long)KM_ALIGN_BYTES;
     args.changes = fit->changes.as<unsigned long long>();
     args.workspace = fit->workspace.at;
-    args.constants = fit->constants;
+    args.constants[0] = fit->constants;
     args.box = fit->box.as<double>();
     args.part = part;
     return args;
@@ -140,7 +140,7 @@ static int host_launch_update(const $name_fit *fit) {
     args.given_up = state->given_up;
     args.changes = fit->changes.as<unsigned long long>();
     args.workspace = fit->workspace.at;
-    args.constants = fit->constants;
+    args.constants[0] = fit->constants;
     args.box = fit->box.as<double>();
     args.report = fit->device_report;
     args.part_sums = fit->part_sums.as<double>();

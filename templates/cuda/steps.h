@@ -52,10 +52,10 @@ typedef struct km_update_args {
     double *weights;      // [restarts][S]: of the last pass of each slot
     const unsigned char
         *given_up; // [restarts][S]: clusters for which relocation found no point: they may stay empty
-    unsigned long long *changes; // per slot, or NULL
-    void *workspace, *constants; // as in km_pass_args
-    const double *box;           // likewise
-    unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
+    unsigned long long *changes;                   // per slot, or NULL
+    void *workspace, *constants[KM_CONSTANTS_MAX]; // as in km_pass_args
+    const double *box;                             // likewise
+    unsigned long long *report; // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
     double *
         part_sums; // [slots][KM_UPDATE_PARTS][4]: partial sums of the blocks of a slot; not used where it has one block
 } km_update_args;

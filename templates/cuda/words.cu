@@ -24,8 +24,9 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
 
 //@ end
 //@ def warp_max
-// The largest of all lanes' values, in every lane.
-static __device__ __forceinline__ double km_warp_max(double value) {
+// The largest of all lanes' values, in every lane. Called a few times a launch, not inlined: short code, which compiles
+// sooner.
+static __device__ __noinline__ double km_warp_max(double value) {
     for (int width = 16; width > 0; width /= 2)
         value = fmax(value, __shfl_xor_sync(0xffffffffu, value, width));
     return value;

@@ -40,10 +40,10 @@ static __device__ __forceinline__ int km_find_pivot(const double *box, const km_
     return pivot;
 }
 
-// Computes the coefficients of one slot, by one warp. `c`: its centroids.
-static __device__ void km_make_coefficients(km_table *table, const km_real *c, const double *box,
-                                            int k_index) {
-    const int lane = threadIdx.x % 32, k = km_ks[k_index], pivot = km_find_pivot(box, c, k);
+// Writes the coefficients of one slot, by one warp. `c`: its centroids.
+static __device__ __forceinline__ void km_write_coefficients(km_table *table, const km_real *c, int pivot,
+                                                             int k_index) {
+    const int lane = threadIdx.x % 32, k = km_ks[k_index];
     if (lane == 0) table->pivots[k_index] = pivot;
     for (int j = lane; j < k - 1; j += 32) {
         km_coefficients *to = km_coefficients_of(table, k_index) + $coefficients_j;
@@ -65,9 +65,21 @@ static __device__ void km_make_coefficients(km_table *table, const km_real *c, c
     }
 }
 
+// Computes the coefficients of one slot, by one warp.
+static __device__ void km_make_coefficients(void *workspace, void *const *constants, int restart,
+                                            const km_real *c, const double *box, int k_index) {
+    const int pivot = km_find_pivot(box, c, km_ks[k_index]);
+    //@ if form_constant
+    for (int i = 0; i < KM_CONSTANTS_MAX && constants[i]; i++)
+        km_write_coefficients((km_table *)constants[i], c, pivot, k_index);
+    //@ else
+    km_write_coefficients(km_table_of(workspace, constants, restart), c, pivot, k_index);
+    //@ end
+}
+
 // The coefficients of centroids that the host wrote, a warp for each slot. Otherwise km_update computes them.
 extern "C" __global__ void km_prepare_coefficients(const __grid_constant__ km_pass_args args) {
     const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
-    km_make_coefficients(km_table_of(args.workspace, args.constants, blockIdx.y),
-                         centroids + km_offsets[blockIdx.x] * D, args.box, blockIdx.x);
+    km_make_coefficients(args.workspace, args.constants, blockIdx.y, centroids + km_offsets[blockIdx.x] * D,
+                         args.box, blockIdx.x);
 }

@@ -92,9 +92,10 @@ static __device__ __forceinline__ double *km_column(const km_pass_args &args, in
 //@ else
 // The table of one restart, as kernels between two passes write it.
 //@ end
-static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int restart) {
+static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *const *constants,
+                                                        int restart) {
     //@ if form_constant
-    return (km_table *)constants;
+    return (km_table *)constants[0];
     //@ else
     return (km_table *)workspace + restart;
     //@ end

@@ -83,6 +83,8 @@ static __device__ __forceinline__ void km_write_block_sums(const km_pass_args &a
 }
 
 //@ for part in parts
+// ==== Launch $part
+// Compiled apart: pass/launches/$part_apart
 extern "C" __global__ void __launch_bounds__(BLOCK, $blocks_per_sm)
     km_registers_$part(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(128) unsigned char km_shared[];

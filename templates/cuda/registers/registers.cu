@@ -87,6 +87,8 @@ enum {
 
 //@ include cuda/registers/memory.cu
 
+// ==== What the launches of a pass share
+// Compiled apart: pass/launches
 //@ if ring
 //@ include cuda/registers/ring.cu
 //@ else
@@ -104,13 +106,19 @@ enum {
 //@ include cuda/registers/add_lanes.cu
 
 //@ for part in parts
+// ==== Launch $part: the work on a tile
+// Compiled apart: pass/launches/$part_apart
 //@ for group in part_groups
 //@ include cuda/registers/group.cu
 
 //@ end
 //@ end
+// ==== The loop over tiles
+// Compiled apart: pass/launches
 //@ include cuda/registers/process.cu
 
+// ==== Coefficients, and the totals of a pass
+// Compiled apart: pass/rest
 //@ include cuda/registers/coefficients.cu
 
 //@ include cuda/registers/totals.cu

@@ -51,6 +51,14 @@ __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_
     return __dmul_rn(weight, square);
 }
 
+// The same of a thread's points; 0 behind the last point.
+__device__ __forceinline__ void seed_values(double *values, const km_seed_args *args, const km_real *nearest,
+                                            long long first, long long pick, long long last) {
+#pragma unroll
+    for (int p = 0; p < SEED_POINTS; p++)
+        values[p] = first + p < args->n ? seed_value(args, nearest, first + p, pick, last) : 0.0;
+}
+
 //@ include cuda/steps/seed_draw.cu
 
 // The point of a column in the pass of `pick`; -1: there is none. candidates: of that pick.

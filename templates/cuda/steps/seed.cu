@@ -21,27 +21,30 @@ constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
 // One conversion, of the number that fits: NVRTC 13.5 refuses a number that does not fit even in a branch not taken.
 constexpr km_real SEED_FAR = (km_real)(sizeof(km_real) == 4 ? 3.4028234e38 : 1.7976931348623157e308);
 
-__device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real *y) {
-    km_real sum = 0;
-#pragma unroll 4 // only for the points of one subchunk: short code, which compiles sooner
-    for (int f = 0; f < D; f++) {
-        const km_real t = x[f] - y[f];
-        sum = fma(t, t, sum);
-    }
-    return sum;
-}
-
 //@ include cuda/steps/seed_search.cu
 
-// The weight of a point in the draw of `pick`, from the pick before and the distances to earlier ones.
-__device__ __forceinline__ double seed_value(const km_seed_args *args, const km_real *nearest, long long i,
-                                             long long pick, long long last) {
-    const double weight = km_weight(args->weights, i);
-    if (pick == 0) return weight;
-    const km_real *points = (const km_real *)args->points;
-    km_real square = seed_distance(points + i * D, points + last * D);
-    if (pick > 1) square = nearest[i] < square ? nearest[i] : square;
-    return __dmul_rn(weight, square);
+// The weights of a thread's points in the draw of `pick`, from the pick before and the distances to earlier ones; 0
+// behind the last point.
+__device__ __forceinline__ void seed_values(double *values, const km_seed_args *args, const km_real *nearest,
+                                            long long first, long long pick, long long last) {
+    const km_real *points = (const km_real *)args->points, *row = points + last * D;
+    km_real square[SEED_POINTS] = {};
+#pragma unroll 1
+    for (int f = 0; f < D && pick > 0; f++)
+#pragma unroll
+        for (int p = 0; p < SEED_POINTS; p++) {
+            const km_real t = first + p < args->n ? points[(first + p) * D + f] - row[f] : (km_real)0;
+            square[p] = fma(t, t, square[p]);
+        }
+#pragma unroll
+    for (int p = 0; p < SEED_POINTS; p++) {
+        const long long i = first + p;
+        values[p] = 0.0;
+        if (i >= args->n) continue;
+        if (pick > 1) square[p] = nearest[i] < square[p] ? nearest[i] : square[p];
+        const double weight = km_weight(args->weights, i);
+        values[p] = pick > 0 ? __dmul_rn(weight, square[p]) : weight;
+    }
 }
 
 //@ include cuda/steps/seed_draw.cu

@@ -26,11 +26,9 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
     seed_search_parts(&search, left, begin);
     const long long own_first = search.taken * KM_SUBCHUNK_POINTS + threadIdx.x * SEED_POINTS;
     double values[SEED_POINTS], sum = 0.0;
+    seed_values(values, args, nearest, own_first, pick, last);
 #pragma unroll
-    for (int p = 0; p < SEED_POINTS; p++) {
-        values[p] = own_first + p < args->n ? seed_value(args, nearest, own_first + p, pick, last) : 0.0;
-        sum = __dadd_rn(sum, values[p]);
-    }
+    for (int p = 0; p < SEED_POINTS; p++) sum = __dadd_rn(sum, values[p]);
     __syncthreads();
     search.parts[threadIdx.x] = sum;
     if (threadIdx.x == 0) search.running = search.before;

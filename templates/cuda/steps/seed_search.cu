@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
+// Drawing is a small part of seeding: short code, which compiles sooner, so not inlined and with loops where reads need
+// not be side by side.
+
 // The sums of chunks from those of their subchunks, to shared memory: a chunk a warp at a time.
-__device__ __forceinline__ void seed_chunk_sums(double *sums, const double *subchunk_sums,
-                                                long long subchunks, long long first, int count) {
+static __device__ __noinline__ void seed_chunk_sums(double *sums, const double *subchunk_sums,
+                                                    long long subchunks, long long first, int count) {
     constexpr int WARPS = KM_THREADS / 32, AT_ONCE = 16; // loads at a time
     const int lane = threadIdx.x % 32;
     for (int first_chunk = threadIdx.x / 32; first_chunk < count; first_chunk += AT_ONCE * WARPS) {
@@ -11,11 +14,13 @@ __device__ __forceinline__ void seed_chunk_sums(double *sums, const double *subc
             const long long subchunk = (first + first_chunk + t * WARPS) * KM_SUBCHUNKS_PER_CHUNK + lane;
             part[t] = subchunk < subchunks ? subchunk_sums[subchunk] : 0.0;
         }
+#pragma unroll 1
+        for (int step = 16; step > 0; step >>= 1)
 #pragma unroll
-        for (int t = 0; t < AT_ONCE; t++) {
-            for (int step = 16; step > 0; step >>= 1) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
+            for (int t = 0; t < AT_ONCE; t++) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
+#pragma unroll
+        for (int t = 0; t < AT_ONCE; t++)
             if (lane == 0 && first_chunk + t * WARPS < count) sums[first_chunk + t * WARPS] = part[t];
-        }
     }
 }
 static_assert(KM_SUBCHUNKS_PER_CHUNK == 32, "a lane a subchunk");
@@ -52,7 +57,7 @@ struct seed_search {
 
 // Continues with search->parts[0 ... count), the first of which is part `index` of all. One thread computes the running
 // sum, all threads compare.
-static __device__ void seed_search_parts(seed_search *search, int count, long long index) {
+static __device__ __noinline__ void seed_search_parts(seed_search *search, int count, long long index) {
     const int t = threadIdx.x;
     __syncthreads();
     if (t == 0) {

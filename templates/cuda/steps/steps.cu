@@ -31,5 +31,5 @@
 //@ include cuda/steps/relocate.cu
 
 // ==== The update
-// Compiled apart: pass
+// Compiled apart: pass/rest
 //@ include cuda/steps/update.cu

@@ -111,8 +111,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         // One warp computes the next pass's coefficients while the first one decides. All new centroids are there:
         // km_block_sums has synchronized the block.
         if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
-            km_make_coefficients(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box,
-                                 k_index);
+            km_make_coefficients(args.workspace, args.constants, slot / KS, centroids, args.box, k_index);
         //@ end
         if (threadIdx.x == 0) {
             // The first pass of a run has no labels to compare with: all count as changed.

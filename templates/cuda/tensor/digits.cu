@@ -584,29 +584,31 @@ km_add_step(km_state<LAUNCH> &state, const uint4 (*masks)[LAUNCH::ROW_TILES][32]
     }
 }
 
+//@ use move_up
 // Adds a warp's sums to the block's.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_flush(km_sums<LAUNCH> &sums, const km_block<LAUNCH> &shared,
                                                 const km_pass_args &args) {
     const int thread = (int)km_opaque(threadIdx.x), lane = thread % 32, warp = thread / 32;
-    KM_UNROLL_FOR (int score_row = 0; score_row < LAUNCH::SCORE_ROWS; score_row++) {
-        const int quad = lane / 4, row = shared.sum_row[quad][score_row];
-        const int k_index = shared.k_index[score_row >= LAUNCH::FIRST_ROWS && !shared.same_k[0][quad]][quad];
-        const int first = k_index < 0 ? 0 : km_offsets[k_index] - km_k_layouts[k_index].sum_row;
-        unsigned long long *to = km_sums_of(args, blockIdx.x) + (long long)(first + row) * (D + 1);
-        const int both = sums.counts[score_row / 2], low = (short)both,
-                  count = -(score_row % 2 ? (both - low) / 65536 : low);
-        if (row >= 0) atomicAdd(to + D, (unsigned long long)count);
-        if (score_row % 2) sums.counts[score_row / 2] = 0;
-        KM_UNROLL_FOR (int n = 0; n < WARP_TILES; n++)
-            KM_UNROLL_FOR (int column = 0; column < 2; column++) {
-                const int at = 8 * (warp + n * WARPS) + lane % 4 * 2 + column, digit = at / (4 * FOURS);
-                const int f = at % (4 * FOURS);
-                int &sum = sums.of[score_row / 2][n][score_row % 2 * 2 + column];
-                if (row >= 0 && f < D && digit < 3)
-                    atomicAdd(to + f, (unsigned long long)-(long long)sum << 8 * (2 - digit));
-                sum = 0;
-            }
+    KM_UNROLL_1_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++) {
+        KM_UNROLL_FOR (int half = 0; half < 2; half++) {
+            const int score_row = 2 * i + half, quad = lane / 4, row = shared.sum_row[quad][score_row];
+            const int k_index =
+                shared.k_index[score_row >= LAUNCH::FIRST_ROWS && !shared.same_k[0][quad]][quad];
+            const int first = k_index < 0 ? 0 : km_offsets[k_index] - km_k_layouts[k_index].sum_row;
+            unsigned long long *to = km_sums_of(args, blockIdx.x) + (long long)(first + row) * (D + 1);
+            const int both = sums.counts[0], low = (short)both, count = -(half ? (both - low) / 65536 : low);
+            if (row >= 0) atomicAdd(to + D, (unsigned long long)count);
+            KM_UNROLL_FOR (int n = 0; n < WARP_TILES; n++)
+                KM_UNROLL_FOR (int column = 0; column < 2; column++) {
+                    const int at = 8 * (warp + n * WARPS) + lane % 4 * 2 + column, digit = at / (4 * FOURS);
+                    const int f = at % (4 * FOURS), sum = sums.of[0][n][half * 2 + column];
+                    if (row >= 0 && f < D && digit < 3)
+                        atomicAdd(to + f, (unsigned long long)-(long long)sum << 8 * (2 - digit));
+                }
+        }
+        km_move_up<LAUNCH::ROW_TILES, 1>(sums.counts);
+        km_move_up<LAUNCH::ROW_TILES, 4 * WARP_TILES>(&sums.of[0][0][0]);
     }
 }
 

@@ -58,7 +58,7 @@ template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
 //@ end
 
 //@ def form_load
-//@ use halves hi_lo_of
+//@ use halves hi_lo_of columns
 // The exponent of a power of two above |x|^2 / 2 of all points in the lattice, which is `extent(f)` wide in a feature.
 template <typename Extent> static __device__ int km_square_exponent(Extent extent) {
     double square = 0;

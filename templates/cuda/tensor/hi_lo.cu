@@ -57,7 +57,7 @@ template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
 //@ end
 
 //@ def form_load
-//@ use halves hi_lo_of
+//@ use halves hi_lo_of columns
 static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
                                                     const float *scale, bool beyond, double) {
     for (int k = 0; k < LANE_D; k++) {

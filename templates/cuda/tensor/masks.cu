@@ -231,21 +231,23 @@ static __device__ __forceinline__ void km_defer(unsigned (*candidates)[MASKS], c
     __syncwarp();
 }
 
+//@ use move_up
 // Adds a warp's sums of digits, which are negative, to the block's.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_flush_bytes(int (*of)[SUM_TILES][4], km_block<LAUNCH> &shared) {
     const int lane =
         (int)km_opaque(threadIdx.x % 32); // computed again: no address is worth a register between two calls
-    KM_UNROLL_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++)
+    KM_UNROLL_1_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++) {
         KM_UNROLL_FOR (int n = 0; n < SUM_TILES; n++)
             KM_UNROLL_FOR (int at = 0; at < 4; at++) {
                 const int row = shared.sum_row[lane / 4][2 * i + at / 2],
                           column = 8 * n + lane % 4 * 2 + at % 2;
-                const long long sum = -(long long)of[i][n][at];
-                of[i][n][at] = 0;
+                const long long sum = -(long long)of[0][n][at];
                 if (row < 0 || column >= DIGITS + COUNT_COLUMNS) continue;
                 km_add_long(shared.sums + row * (D + 1) + column / 3, sum << 8 * (column % 3));
             }
+        km_move_up<LAUNCH::ROW_TILES, 4 * SUM_TILES>(&of[0][0][0]);
+    }
 }
 
 //@ end

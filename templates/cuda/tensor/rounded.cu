@@ -62,7 +62,7 @@ template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
 //@ end
 
 //@ def form_load
-//@ use halves low_half rounding point_halves
+//@ use halves low_half rounding point_halves columns
 static __device__ __forceinline__ void km_put_factors(km_tile &tile, const km_pass_args &, const float *z,
                                                       bool beyond, double) {
     km_put_halves(tile, beyond, [&](int f) { return z[f]; });
@@ -248,15 +248,16 @@ static __device__ __forceinline__ void km_count_points(km_sums<LAUNCH> &sums,
         sums.masks[s] += candidates[s][0] + candidates[s][1];
 }
 
+//@ use move_up
 // Adds the counts of points to the block's sums.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_flush_counts(km_sums<LAUNCH> &sums, km_block<LAUNCH> &shared) {
     constexpr unsigned OVER_255 = 0xfefefeff;              // times 255: 1
     const unsigned quad = km_opaque(threadIdx.x % 32 / 4); // no address is worth a register between two calls
-    KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++) {
+    KM_UNROLL_1_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++) {
         const int row = shared.sum_row[quad][s];
-        const unsigned count = __dp4a(sums.masks[s] * OVER_255, 0x01010101u, 0u); // the sum of four bytes
-        sums.masks[s] = 0;
+        const unsigned count = __dp4a(sums.masks[0] * OVER_255, 0x01010101u, 0u); // the sum of four bytes
+        km_move_up<LAUNCH::SCORE_ROWS, 1>(sums.masks);
         if (row >= 0) km_add_long(shared.sums + row * (D + 1) + D, count);
     }
 }

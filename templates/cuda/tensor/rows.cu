@@ -79,6 +79,11 @@ template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
 
 //@ def form_load
 //@ use halves low_half point_halves
+// The sums of a restart that a block leaves.
+static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
+    return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
+}
+
 static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
                                                     const float *scale, bool beyond, double) {
     km_tile &tile = km_tiles(args)[i / TILE];
@@ -411,11 +416,6 @@ static __device__ __forceinline__ auto km_tile_source(const km_block<LAUNCH> &, 
 
 //@ end
 //@ def form_write_sums
-// The sums of a restart that a block leaves.
-static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
-}
-
 // Writes the block's sums to the workspace, without the bias.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_write_block_sums(const km_block<LAUNCH> &shared,

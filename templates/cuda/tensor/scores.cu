@@ -9,6 +9,17 @@ static __device__ __forceinline__ unsigned km_hi_lo_of(float z) {
 }
 
 //@ end
+//@ def move_up
+// Moves the numbers of each row (of tiles, or of scores) up by one row, and clears the last row. So a loop over rows
+// takes the first one each time. Unrolled, steps that are rarely taken were a third of a launch's code, and of the time
+// to compile it.
+template <int ROWS, int NUMBERS, typename Number>
+static __device__ __forceinline__ void km_move_up(Number *rows) {
+    KM_UNROLL_FOR (int at = 0; at < ROWS * NUMBERS; at++)
+        rows[at] = at + NUMBERS < ROWS * NUMBERS ? rows[(at + NUMBERS) % (ROWS * NUMBERS)] : 0;
+}
+
+//@ end
 //@ def scale_type
 // The scale of a K's scores: (score - lowest) * factor. `error`: that of a scaled score, from rounding to the
 // lattice and from products of halves.

@@ -124,8 +124,6 @@ static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Load: the lattice, which holds nearly all points -----------------------------------------------------------
-
 static __device__ __forceinline__ double km_power_of_2(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
@@ -135,6 +133,18 @@ static __device__ __forceinline__ int km_exponent(double x, int least = -100) {
     const int exponent = (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1022;
     return exponent < least ? least : exponent;
 }
+
+//@ def columns
+// The numbers of a column in the workspace, one of each block, for each restart.
+static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
+    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
+}
+
+//@ end
+//@ use form_load warp_max
+// ==== Loading points into tiles
+// Compiled apart: pass/rest
+// The lattice, which holds nearly all points -----------------------------------------------------------------
 
 static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, int f) {
     return km_exponent(fmax(fabs(args.box[f]), fabs(args.box[D + f])));
@@ -190,9 +200,8 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// Load: the tiles --------------------------------------------------------------------------------------------
+// The tiles --------------------------------------------------------------------------------------------------
 
-//@ use form_load warp_max
 // Load: writes the tiles. Finds the outliers, and the largest norm of the other points. Points past the last one count
 // as outliers.
 extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
@@ -235,6 +244,8 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
     }
 }
 
+// ==== What the launches of a pass share
+// Compiled apart: pass/launches
 // Rows of products from centroids ----------------------------------------------------------------------------
 
 // The centroid nearest to the origin.
@@ -551,11 +562,7 @@ static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared
 
 //@ end
 //@ def write_columns
-// Leaves the block's sums in the workspace: for each restart and column one number per block.
-static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
-}
-
+// Leaves the block's sums in the workspace.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_write_block_sums(const km_block<LAUNCH> &shared,
                                                            const km_pass_args &args) {
@@ -580,12 +587,16 @@ template <typename LAUNCH> static __device__ __forceinline__ void km_run_launch(
 }
 
 //@ for part in parts
+// ==== Launch $part
+// Compiled apart: pass/launches/$part_apart
 extern "C" __global__ void __launch_bounds__(BLOCK, $blocks_per_sm)
     km_tensor_$part(const __grid_constant__ km_pass_args args) {
     km_run_launch<km_launch_$part>(args);
 }
 
 //@ end
+// ==== The totals of a pass
+// Compiled apart: pass/rest
 //@ def reduce_columns
 //@ use warp_sum
 // Adds the columns of one K over the blocks, as integers; rounds once, to double.

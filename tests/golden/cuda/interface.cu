@@ -117,7 +117,9 @@ typedef struct km_pass_args {
     unsigned long long
         *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
     void *workspace;
-    void *constants;   // address of the symbol km_constants, NULL unless has_constants
+    // Addresses of the symbol km_constants: of each part of the source that is compiled apart. NULL behind the last,
+    // and unless has_constants. All hold the same.
+    void *constants[KM_CONSTANTS_MAX];
     const double *box; // 2 x d: the smallest value of each feature, then the largest, as `points` are
     int part;
 } km_pass_args;

@@ -96,8 +96,9 @@ static __device__ __forceinline__ double *km_column(const km_pass_args &args, in
 }
 
 // The table as kernels between two passes write it: constant memory has an address, too.
-static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int restart) {
-    return (km_table *)constants;
+static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *const *constants,
+                                                        int restart) {
+    return (km_table *)constants[0];
 }
 
 // The coefficients of one K.
@@ -112,7 +113,13 @@ static __device__ __forceinline__ long long km_first_point_of_warp(int tile) {
     return (long long)tile * TILE + threadIdx.x / 32 * WARP_POINTS;
 }
 
-// ... 6 definitions
+// ==== What the launches of a pass share ====================================================================
+// Compiled apart: pass/launches
+static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
+    return (unsigned)__cvta_generic_to_shared(at);
+}
+
+// ... 5 definitions
 
 // Starts to copy a full tile: the points of one warp.
 static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const km_pass_args &args,
@@ -208,6 +215,8 @@ static __device__ __forceinline__ void km_assign(km_points &points, const km_coe
 
 // ... 1 definition
 
+// ==== Launch 0: the work on a tile =========================================================================
+// Compiled apart: pass/launches/0
 // What a thread of km_registers_0 keeps from tile to tile, for K = 3, 4, 5.
 struct km_group_0 {
     km_real sums[45]; // of the clusters but the pivots
@@ -250,7 +259,14 @@ static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &sha
     KM_UNROLL_FOR (int i = 0; i < 45; i++) group.sums[i] = 0;
 }
 
-// ... 1 definition
+// ==== The loop over tiles ==================================================================================
+// Compiled apart: pass/launches
+// Whether there is nothing to do: the fit has stopped, or no slot of this restart is active.
+static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
+    bool active = false;
+    for (int i = 0; i < KS; i++) active = active | args.active[blockIdx.y * KS + i];
+    return args.control->stop || !active;
+}
 
 // Processes a block's tiles: every GRID-th one. False when there is nothing to do.
 template <typename GROUP>
@@ -286,6 +302,8 @@ static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args
 
 // ... 1 definition
 
+// ==== Launch 0 =============================================================================================
+// Compiled apart: pass/launches/0
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_0(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(128) unsigned char km_shared[];
@@ -295,12 +313,33 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_write_block_sums(args, shared.warp_sums, 45, 0);
 }
 
-// ... 2 definitions
+// ==== Coefficients, and the totals of a pass ===============================================================
+// Compiled apart: pass/rest
+// Whether scores are exact: the centroids and the bounds of the data are multiples of a power of two, large enough that
+// no product or sum is rounded.
+static __device__ __forceinline__ bool km_scores_are_exact(const double *box, const km_real *c, int count) {
+    const int lane = threadIdx.x % 32;
+    int largest = -1100; // exponent
+    for (int i = lane; i < 2 * D; i += 32) {
+        int exponent;
+        frexp(box[i], &exponent);
+        largest = box[i] != 0 && exponent > largest ? exponent : largest;
+    }
+    for (int width = 16; width > 0; width /= 2)
+        largest = max(largest, __shfl_xor_sync(0xffffffff, largest, width));
+    const double scale = ldexp(1.0, EXACT_BITS - largest);
+    bool exact = true;
+    for (int i = lane; i < 2 * D; i += 32) exact = exact & (rint(box[i] * scale) == box[i] * scale);
+    for (int i = lane; i < count; i += 32) exact = exact & (rint(c[i] * scale) == c[i] * scale);
+    return __all_sync(0xffffffff, exact);
+}
 
-// Computes the coefficients of one slot, by one warp. `c`: its centroids.
-static __device__ void km_make_coefficients(km_table *table, const km_real *c, const double *box,
-                                            int k_index) {
-    const int lane = threadIdx.x % 32, k = km_ks[k_index], pivot = km_find_pivot(box, c, k);
+// ... 1 definition
+
+// Writes the coefficients of one slot, by one warp. `c`: its centroids.
+static __device__ __forceinline__ void km_write_coefficients(km_table *table, const km_real *c, int pivot,
+                                                             int k_index) {
+    const int lane = threadIdx.x % 32, k = km_ks[k_index];
     if (lane == 0) table->pivots[k_index] = pivot;
     for (int j = lane; j < k - 1; j += 32) {
         km_coefficients *to = km_coefficients_of(table, k_index) + j;
@@ -312,6 +351,14 @@ static __device__ void km_make_coefficients(km_table *table, const km_real *c, c
         }
         to->constant = (km_real)(0 - 0.5 * squares); // not -0
     }
+}
+
+// Computes the coefficients of one slot, by one warp.
+static __device__ void km_make_coefficients(void *workspace, void *const *constants, int restart,
+                                            const km_real *c, const double *box, int k_index) {
+    const int pivot = km_find_pivot(box, c, km_ks[k_index]);
+    for (int i = 0; i < KM_CONSTANTS_MAX && constants[i]; i++)
+        km_write_coefficients((km_table *)constants[i], c, pivot, k_index);
 }
 
 // ... 1 definition

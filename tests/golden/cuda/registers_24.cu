@@ -9,4 +9,4 @@ static __device__ __forceinline__ unsigned km_piece_index(unsigned first, unsign
     return row * PIECES + ((first + lane) % PIECES ^ km_swizzle(row));
 }
 
-// ... 27 definitions
+// ... 28 definitions

@@ -33,4 +33,4 @@ static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_poi
     }
 }
 
-// ... 29 definitions
+// ... 30 definitions

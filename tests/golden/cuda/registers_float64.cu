@@ -72,7 +72,8 @@ static __device__ __forceinline__ double *km_column(const km_pass_args &args, in
 }
 
 // The table of one restart, as kernels between two passes write it.
-static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int restart) {
+static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *const *constants,
+                                                        int restart) {
     return (km_table *)workspace + restart;
 }
 
@@ -223,6 +224,8 @@ static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args
 
 // ... 1 definition
 
+// ==== Launch 0 =============================================================================================
+// Compiled apart: pass/launches/0
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_0(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(128) unsigned char km_shared[];
@@ -242,4 +245,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_write_block_sums(args, shared.warp_sums + WARPS, 31, 36);
 }
 
-// ... 10 definitions
+// ... 5 definitions
+
+// Computes the coefficients of one slot, by one warp.
+static __device__ void km_make_coefficients(void *workspace, void *const *constants, int restart,
+                                            const km_real *c, const double *box, int k_index) {
+    const int pivot = km_find_pivot(box, c, km_ks[k_index]);
+    km_write_coefficients(km_table_of(workspace, constants, restart), c, pivot, k_index);
+}
+
+// ... 5 definitions

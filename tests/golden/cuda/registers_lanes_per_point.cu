@@ -150,6 +150,8 @@ static __device__ __forceinline__ int km_write_labels(const km_points &points, c
 
 // ... 1 definition
 
+// ==== Launch 0: the work on a tile =========================================================================
+// Compiled apart: pass/launches/0
 // What a thread of km_registers_0 keeps from tile to tile, for K = 8.
 struct km_group_0 {
     km_real sums[21]; // of the clusters but the pivots
@@ -212,10 +214,10 @@ static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args
 
 // ... 7 definitions
 
-// Computes the coefficients of one slot, by one warp. `c`: its centroids.
-static __device__ void km_make_coefficients(km_table *table, const km_real *c, const double *box,
-                                            int k_index) {
-    const int lane = threadIdx.x % 32, k = km_ks[k_index], pivot = km_find_pivot(box, c, k);
+// Writes the coefficients of one slot, by one warp. `c`: its centroids.
+static __device__ __forceinline__ void km_write_coefficients(km_table *table, const km_real *c, int pivot,
+                                                             int k_index) {
+    const int lane = threadIdx.x % 32, k = km_ks[k_index];
     if (lane == 0) table->pivots[k_index] = pivot;
     for (int j = lane; j < k - 1; j += 32) {
         km_coefficients *to = km_coefficients_of(table, k_index) + j * LANES_PER_POINT;
@@ -231,7 +233,7 @@ static __device__ void km_make_coefficients(km_table *table, const km_real *c, c
     }
 }
 
-// ... 2 definitions
+// ... 3 definitions
 
 // Adds the columns of one slot over the blocks, and writes its totals. The pivot's are the sums over all points
 // less those of the other clusters.

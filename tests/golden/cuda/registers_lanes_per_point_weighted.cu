@@ -33,4 +33,4 @@ static __device__ __forceinline__ int km_write_labels(const km_points &points, c
     return changes;
 }
 
-// ... 36 definitions
+// ... 37 definitions

@@ -10,4 +10,4 @@ static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_poi
     KM_UNROLL_FOR (int p = 0; p < POINTS; p++) group.sums[0] += points.weight[p];
 }
 
-// ... 13 definitions
+// ... 14 definitions

@@ -84,4 +84,4 @@ static __device__ __forceinline__ long long km_packed_point(int tile, int p) {
     return km_first_point(tile) + km_point_offset(p);
 }
 
-// ... 71 definitions
+// ... 72 definitions

@@ -31,4 +31,4 @@ static __device__ __forceinline__ void km_load_tile(km_points &points, const km_
     }
 }
 
-// ... 22 definitions
+// ... 23 definitions

@@ -215,6 +215,8 @@ static __device__ __forceinline__ int km_write_labels(const km_points &points, c
 
 // ... 1 definition
 
+// ==== Launch 0: the work on a tile =========================================================================
+// Compiled apart: pass/launches/0
 // What a thread of km_registers_0 keeps from tile to tile, for K = 3, 4, 5.
 struct km_group_0 {
     km_real sums[48]; // of the clusters but the pivots
@@ -314,7 +316,7 @@ static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args
     return true;
 }
 
-// ... 6 definitions
+// ... 7 definitions
 
 // The sums over all points, a column for each feature. Once, when points are loaded.
 extern "C" __global__ void __launch_bounds__(256) km_sum_points(const __grid_constant__ km_pass_args args) {

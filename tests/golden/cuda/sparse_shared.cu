@@ -606,7 +606,7 @@ constexpr int SEED_COLUMNS = 16;                             // column 0 is the 
 constexpr int SEED_POINTS = KM_SUBCHUNK_POINTS / KM_THREADS; // of a thread of km_seed_draw
 static_assert(KM_CANDIDATES_MAX < SEED_COLUMNS, "a column for each candidate");
 
-// ... 40 definitions
+// ... 42 definitions
 
 // ==== The host part: what the header declares ==============================================================
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)

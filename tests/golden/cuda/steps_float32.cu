@@ -32,11 +32,11 @@ typedef struct km_update_args {
     const double *totals; // [restarts][S][d + 1]
     double *weights;      // [restarts][S]: of the last pass of each slot
     const unsigned char
-        *given_up;               // [restarts][S]: clusters for which relocation found no point: they may stay empty
-    unsigned long long *changes; // per slot, or NULL
-    void *workspace, *constants; // as in km_pass_args
-    const double *box;           // likewise
-    unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
+        *given_up;                                 // [restarts][S]: clusters for which relocation found no point: they may stay empty
+    unsigned long long *changes;                   // per slot, or NULL
+    void *workspace, *constants[KM_CONSTANTS_MAX]; // as in km_pass_args
+    const double *box;                             // likewise
+    unsigned long long *report;                    // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
     double *
         part_sums; // [slots][KM_UPDATE_PARTS][4]: partial sums of the blocks of a slot; not used where it has one block
 } km_update_args;
@@ -280,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
 // ... 4 definitions
 
 // ==== The update ===========================================================================================
-// Compiled apart: pass
+// Compiled apart: pass/rest
 // Update: the blocks of a slot compute new centroids from the totals, and the last of them decides what the slot does
 // next. The last block of all writes the report. The host queues iterations ahead of it.
 
@@ -329,8 +329,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         // One warp computes the next pass's coefficients while the first one decides. All new centroids are there:
         // km_block_sums has synchronized the block.
         if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
-            km_make_coefficients(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box,
-                                 k_index);
+            km_make_coefficients(args.workspace, args.constants, slot / KS, centroids, args.box, k_index);
         if (threadIdx.x == 0) {
             // The first pass of a run has no labels to compare with: all count as changed.
             const int few_changes = args.changes && record->state.iterations > 0 &&

@@ -250,7 +250,7 @@ static __device__ __forceinline__ bool km_label_step(km_state<LAUNCH> &state, km
     return full;
 }
 
-// ... 8 definitions
+// ... 9 definitions
 
 // Processes a block's steps: between two barriers it labels the points of one step and adds those of the step before.
 template <typename LAUNCH>
@@ -286,4 +286,22 @@ static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared
                       (unsigned long long)state.changes[segment]);
 }
 
-// ... 5 definitions
+// ... 3 definitions
+
+// ==== The totals of a pass =================================================================================
+// Compiled apart: pass/rest
+// Adds a column over the blocks, as integers; rounds once, to double.
+extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
+    const int column = blockIdx.x * REDUCE + threadIdx.x, f = column % (D + 1);
+    int k_index = 0;
+    while (k_index + 1 < KS && km_offsets[k_index + 1] * (D + 1) <= column) k_index++;
+    if (args.control->stop || column >= COLUMNS || !args.active[blockIdx.y * KS + k_index]) return;
+    long long sum = 0;
+#pragma unroll 16
+    for (int block = 0; block < GRID; block++) sum += (long long)km_sums_of(args, block)[column];
+    args.totals[(long long)blockIdx.y * COLUMNS + column] =
+        f < D ? (double)sum * km_power_of_2(km_exponents(args)[f] - BITS) : (double)sum;
+}
+constexpr int REDUCE_GRID = (COLUMNS + REDUCE - 1) / REDUCE;
+
+// ... 1 definition

@@ -111,7 +111,7 @@ template <typename LAUNCH> struct km_block_base {
     unsigned char active[KS];
 };
 
-// ... 27 definitions
+// ... 28 definitions
 
 // Load: writes the tiles. Finds the outliers, and the largest norm of the other points. Points past the last one count
 // as outliers.
@@ -223,7 +223,7 @@ static __device__ __forceinline__ void km_read_quad(Lane &own, const km_block<LA
     for (int s = 0; s < 2; s++) own.k_index[s] = shared.k_index[s][quad];
 }
 
-// ... 13 definitions
+// ... 14 definitions
 
 // What a warp keeps from tile to tile.
 template <typename LAUNCH> struct km_state {
@@ -319,14 +319,24 @@ static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared
     km_end_warp(state, shared, args);
 }
 
-// ... 3 definitions
+// ... 2 definitions
 
+// ==== Launch 0 =============================================================================================
+// Compiled apart: pass/launches/0
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_tensor_0(const __grid_constant__ km_pass_args args) {
     km_run_launch<km_launch_0>(args);
 }
 
-// ... 2 definitions
+// ==== The totals of a pass =================================================================================
+// Compiled apart: pass/rest
+// The sum of all lanes' values, in every lane.
+template <typename Number> static __device__ __forceinline__ Number km_warp_sum(Number value) {
+    for (int width = 16; width > 0; width /= 2) value += __shfl_xor_sync(0xffffffffu, value, width);
+    return value;
+}
+
+// ... 1 definition
 
 extern "C" {
 __device__ km_pass_facts km_pass = {

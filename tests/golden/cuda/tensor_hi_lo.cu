@@ -66,7 +66,7 @@ template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
         expected_bits[8]; // of each quad: the sum of a lane's ones, as integers, where no point is ambiguous
 };
 
-// ... 50 definitions
+// ... 51 definitions
 
 // The larger halves. They must not be negative: then they compare like the integers of their bits.
 static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {
@@ -205,4 +205,4 @@ static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared
     km_end_warp(state, shared, args);
 }
 
-// ... 7 definitions
+// ... 6 definitions

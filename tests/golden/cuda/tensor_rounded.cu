@@ -56,7 +56,7 @@ enum {
 constexpr float BINADE = 8192; // scores are at least this and less than twice this
 constexpr unsigned ALL = 0xffffffff;
 
-// ... 67 definitions
+// ... 68 definitions
 
 // The larger halves. They must not be negative: then they compare like the integers of their bits.
 static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {
@@ -74,7 +74,7 @@ struct km_lane {
     unsigned margin; // shared address of the quads' margins
 };
 
-// ... 25 definitions
+// ... 26 definitions
 
 // Labels and adds the points of a tile, which is `stage` bytes behind the first one of the ring.
 template <typename LAUNCH>
@@ -136,4 +136,4 @@ static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared
     km_end_warp(state, shared, args);
 }
 
-// ... 7 definitions
+// ... 6 definitions

@@ -1,7 +1,7 @@
 // Of the text of {features: 12, clusters: 3..12, target: cuda:sm_90}: The pass
 // "..." stands for what a template or an earlier part shows.
 
-// ... 95 definitions
+// ... 97 definitions
 
 // What a warp keeps from tile to tile.
 template <typename LAUNCH> struct km_state {
@@ -11,4 +11,4 @@ template <typename LAUNCH> struct km_state {
     km_tile_addresses addresses; // where the lane reads in the ring's first tile
 };
 
-// ... 17 definitions
+// ... 16 definitions

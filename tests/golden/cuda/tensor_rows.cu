@@ -71,7 +71,7 @@ template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
     unsigned changes[KS];
 };
 
-// ... 26 definitions
+// ... 27 definitions
 
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
@@ -160,8 +160,6 @@ static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared
     }
     km_end_warp(state, shared, args);
 }
-
-// ... 1 definition
 
 // Writes the block's sums to the workspace, without the bias.
 template <typename LAUNCH>
