@@ -22,6 +22,7 @@ typedef struct km_fit_job {
     km_result_owner *owner; // NULL: only a plan is wanted
     km_device *device;
     char *table, table_path[4200]; // the device's own tuning table; NULL: none
+    struct km_fit_ahead *ahead;    // NULL: nothing is compiled ahead
     km_build build;
     km_engine *engine;
     km_data_stats stats;
@@ -51,6 +52,18 @@ km_status km_fit_open_device(km_fit_job *f);
 km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls);
 km_status km_fit_plan_fit(km_fit_job *f);
 km_status km_fit_build_module(km_fit_job *f);
+
+// The device's tuning table; the parameters of a build on f->device.
+void km_fit_read_table(km_fit_job *f);
+void km_fit_build_params(km_build_params *build, const km_fit_job *f);
+
+// ahead.c: compiles what a fit on a GPU will most likely build into the cache, on a thread of its own, while the device
+// is opened and points are sent. It never fails a fit: what it could not compile the build compiles. A compile that is
+// under way when the fit ends is finished, and stays in the cache.
+void km_fit_begin_ahead(km_fit_job *f, int ordinal);
+void km_fit_end_ahead(km_fit_job *f); // waits for it
+km_built *km_fit_built_ahead(const km_fit_job *f);
+void km_fit_free_ahead(km_fit_job *f);
 
 // points.c: points on the device, and the seeds of all restarts.
 km_status km_fit_fetch_points(km_fit_job *f);

@@ -113,7 +113,7 @@ static int may_fall_back(const km_fit_job *f) {
 }
 
 // The table of the device that was opened, unless the user named one. What is in it the planner looks at.
-static void read_table(km_fit_job *f) {
+void km_fit_read_table(km_fit_job *f) {
     const km_fit_params *p = f->params;
     km_error err = {{0}};
     km_text_free(f->table);
@@ -162,7 +162,7 @@ static km_plan_params plan_params(const km_fit_job *f) {
     return params;
 }
 
-static void build_params_of(km_build_params *build, const km_fit_job *f) {
+void km_fit_build_params(km_build_params *build, const km_fit_job *f) {
     const km_fit_params *p = f->params;
     *build = (km_build_params){.spec = &f->spec, .plan = plan_params(f), .source_text = p->source_text};
     km_module_params_init(&build->module);
@@ -170,6 +170,7 @@ static void build_params_of(km_build_params *build, const km_fit_job *f) {
     if (p->cache_bytes_max > 0) build->module.cache_bytes_max = p->cache_bytes_max;
     build->module.compiler = p->compiler;
     build->module.log = p->log;
+    build->built = km_fit_built_ahead(f);
     if (!f->asked) return;
     build->module.stop = f->asking.stop;
     build->module.stop_user = f->asking.user;
@@ -179,7 +180,7 @@ static void build_params_of(km_build_params *build, const km_fit_job *f) {
 // text names its plan.
 static km_status make_plan(km_plan *plan, const km_fit_job *f, int recalls, km_error *err) {
     km_build_params params;
-    build_params_of(&params, f);
+    km_fit_build_params(&params, f);
     if (recalls || params.source_text) return km_build_plan(plan, f->device, &params, err);
     return km_plan_make(plan, &f->spec, &params.plan, err);
 }
@@ -200,9 +201,17 @@ static km_status open_device(km_device **out, const km_fit_job *f, int ordinal, 
     return KM_OK;
 }
 
+// Whether the fit decides between CPU and GPU: the caller left it open, and gave nothing that is for one of them.
+static int may_choose(const km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    return f->spec.target.kind == KM_TARGET_AUTO && p->device == KM_DEVICE_AUTO && !p->source_text &&
+           !p->tuning && !p->compiler && !km_data_resident(f->data);
+}
+
 static km_status open_wanted(km_fit_job *f) {
     const km_fit_params *p = f->params;
     km_error first = {{0}};
+    if (!may_choose(f)) km_fit_begin_ahead(f, wanted_device(f));
     km_status status = open_device(&f->device, f, wanted_device(f), p->compiler, &first);
     if (status != KM_OK && may_fall_back(f)) {
         if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
@@ -210,15 +219,8 @@ static km_status open_wanted(km_fit_job *f) {
     } else if (status != KM_OK) {
         return km_fail(f->err, status, "%s", first.text);
     }
-    read_table(f);
+    km_fit_read_table(f);
     return KM_OK;
-}
-
-// Whether the fit decides between CPU and GPU: the caller left it open, and gave nothing that is for one of them.
-static int may_choose(const km_fit_job *f) {
-    const km_fit_params *p = f->params;
-    return f->spec.target.kind == KM_TARGET_AUTO && p->device == KM_DEVICE_AUTO && !p->source_text &&
-           !p->tuning && !p->compiler && !km_data_resident(f->data);
 }
 
 // The time of the fit on the device that is open; 0: it has no plan for this.
@@ -238,7 +240,7 @@ static km_status open_faster(km_fit_job *f) {
     const km_log *log = f->params->log;
     km_fit_time cpu, cuda;
     KM_TRY(open_device(&f->device, f, KM_HOST, NULL, f->err));
-    read_table(f);
+    km_fit_read_table(f);
     if (fit_ms(f, &cpu) > 0 && cpu.total_ms <= KM_CONTEXT_MS + KM_NVRTC_MS) {
         km_log_line(log, KM_LOG_INFO,
                     "device: the CPU, about %.3g ms for this fit; a GPU takes %.3g to start", cpu.total_ms,
@@ -255,10 +257,11 @@ static km_status open_faster(km_fit_job *f) {
                     cpu.total_ms, cuda.total_ms);
         km_device_close(&f->device);
         f->device = host;
-        read_table(f);
+        km_fit_read_table(f);
         return KM_OK;
     }
     km_device_close(&host);
+    if (status == KM_OK && f->device->backend != &km_backend_cpu) km_fit_begin_ahead(f, wanted_device(f));
     return status;
 }
 
@@ -299,7 +302,7 @@ static km_status plan_on_cpu(km_plan *plan, km_fit_job *f, const km_error *first
     km_plan on_host;
     km_plan_init(&on_host);
     f->device = host;
-    read_table(f);
+    km_fit_read_table(f);
     km_status status = make_plan(&on_host, f, 0, NULL);
     int fits = status == KM_OK && km_plan_fits(&on_host);
     km_device_close(fits ? &device : &host);
@@ -383,7 +386,7 @@ km_status km_fit_plan_fit(km_fit_job *f) {
 
 static km_status build_on_device(km_fit_job *f, km_error *err) {
     km_build_params params;
-    build_params_of(&params, f);
+    km_fit_build_params(&params, f);
     return km_build_on(&f->build, f->device, &params, err);
 }
 
@@ -396,12 +399,13 @@ static km_status build_on_cpu(km_fit_job *f, const km_error *first) {
     km_build_clear(&f->build);
     km_device_close(&f->device);
     KM_TRY(open_device(&f->device, f, KM_HOST, NULL, f->err)); // p->compiler was the GPU's
-    read_table(f);
+    km_fit_read_table(f);
     return build_on_device(f, f->err);
 }
 
 km_status km_fit_build_module(km_fit_job *f) {
     km_error first = {{0}};
+    km_fit_end_ahead(f);
     km_status status = build_on_device(f, &first);
     int is_compiler = status == KM_ERROR_COMPILE || status == KM_ERROR_DEVICE;
     if (is_compiler && may_fall_back(f) && !f->params->source_text && !km_build_fixes_numbers(&f->spec))
