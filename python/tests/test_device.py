@@ -49,6 +49,14 @@ class Interfaced:
             **told,
         }
 
+    @classmethod
+    def of(cls, tensor, stream):
+        """Say of a tensor on a GPU what it says itself, but for the stream."""
+        made = cls.__new__(cls)
+        made.array = tensor
+        made.__cuda_array_interface__ = {**tensor.__cuda_array_interface__, "stream": stream, "version": 3}
+        return made
+
 
 KINDS = pytest.mark.parametrize("kind", [Capsuled, Interfaced])
 
@@ -126,3 +134,23 @@ def test_dlpack_of_the_host(points):
 def test_other_devices(points):
     with pytest.raises(TypeError, match="device of kind 10"):
         _arrays.take(Capsuled(points, kind=10), "fit")
+
+
+@pytest.mark.skipif(not has_cuda, reason="needs a GPU")
+@pytest.mark.parametrize("way", ["torch", "told", "control"])
+def test_values_that_come_late(way):
+    """What the caller's stream still writes is waited for; the control, which names no stream, sees what was before."""
+    torch = pytest.importorskip("torch")
+    final = torch.randn(200_000, 4, device="cuda")
+    model = kmgen.KMeans(3, n_init=1).fit(final)
+    wanted = model.transform(final)
+    late, stream = torch.zeros_like(final), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(1_500_000_000)
+        late.copy_(final)
+        told = None if way == "control" else stream.cuda_stream
+        points = late if way == "torch" else Interfaced.of(late, told)
+        got = model.transform(points)
+    torch.cuda.synchronize()
+    assert (got == wanted).all() == (way != "control")
