@@ -19,6 +19,7 @@ enum {
 };
 // Fewer are done before other threads have begun.
 #define PRODUCTS_SHARED ((int64_t)1 << 21)
+#define VALUES_SHARED ((int64_t)1 << 16)
 // Of the draws: no restart has these numbers.
 #define STREAM_ROWS UINT64_C(0x76616c6c65790000)
 #define STREAM_NOISE UINT64_C(0x76616c6c65790001)
@@ -53,19 +54,23 @@ static double lattice_step(double *column, int64_t count) {
     return column[(gaps - 1) / 4];
 }
 
-static km_status add_noise(km_valley_sample *sample, uint64_t seed, km_error *err) {
+// Noise of a step of its lattice for each feature; the features are shared out among the threads.
+static km_status add_noise(km_valley_sample *sample, uint64_t seed, int64_t threads, km_error *err) {
     int64_t count = sample->count, d = sample->d, few = least(count, LATTICE_POINTS);
-    double *column = malloc((size_t)few * sizeof *column);
-    if (!column) return km_fail_memory(err, "a column of the sample", few * (int64_t)sizeof *column);
+    int team = count * d < VALUES_SHARED ? 1 : (int)least(threads, d);
+    double *columns = malloc((size_t)(team * few) * sizeof *columns);
+    if (!columns) return km_fail_memory(err, "columns of the sample", team * few * (int64_t)sizeof *columns);
+#pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
     for (int64_t f = 0; f < d; f++) {
         const int64_t to = f * KM_SAMPLE_TILE;
+        double *column = columns + omp_get_thread_num() * few;
         for (int64_t i = 0; i < few; i++) column[i] = sample->points[km_tile_at(i * count / few, d) + to];
         double step = lattice_step(column, few);
         for (int64_t i = 0; i < count; i++)
             sample->points[km_tile_at(i, d) + to] +=
                 step * (km_draw(seed, STREAM_NOISE, (uint64_t)i, (uint64_t)f) - .5);
     }
-    free(column);
+    free(columns);
     return KM_OK;
 }
 
@@ -85,7 +90,7 @@ static km_status rows_to_tiles(double *points, int64_t count, int64_t d, km_erro
 
 // One point of each of `count` equal parts of the rows.
 static km_status draw_points(km_valley_sample *sample, const km_data *data, const double *centre,
-                             const double *factor, uint64_t seed, km_error *err) {
+                             const double *factor, uint64_t seed, int64_t threads, km_error *err) {
     int64_t n = km_data_points(data), d = sample->d;
     const double *weights = km_data_weights(data);
     int64_t *rows = malloc((size_t)sample->count * sizeof *rows);
@@ -101,12 +106,12 @@ static km_status draw_points(km_valley_sample *sample, const km_data *data, cons
     free(rows);
     KM_TRY(status);
     KM_TRY(rows_to_tiles(sample->points, sample->count, d, err));
-    return add_noise(sample, seed, err);
+    return add_noise(sample, seed, threads, err);
 }
 
 km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, const double *centre,
                                 const double *factor, const int32_t *clusters, int64_t clusters_count,
-                                uint64_t seed, km_error *err) {
+                                uint64_t seed, int64_t threads, km_error *err) {
     int64_t d = km_data_features(data);
     *out = (km_valley_sample){.d = d};
     out->count = km_valley_points(km_data_points(data), d, clusters, clusters_count);
@@ -117,7 +122,7 @@ km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, cons
     if (!out->points || (km_data_weights(data) && !out->weights))
         status = km_fail_memory(err, "the sample of points", out->count * d * (int64_t)sizeof(double));
     else
-        status = draw_points(out, data, centre, factor, seed, err);
+        status = draw_points(out, data, centre, factor, seed, threads, err);
     if (status != KM_OK) km_valley_sample_free(out);
     return status;
 }

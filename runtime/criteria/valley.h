@@ -31,7 +31,7 @@ typedef struct km_valley_sample {
 // the clustered space is (x - centre) * factor.
 km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, const double *centre,
                                 const double *factor, const int32_t *clusters, int64_t clusters_count,
-                                uint64_t seed, km_error *err);
+                                uint64_t seed, int64_t threads, km_error *err);
 
 void km_valley_sample_free(km_valley_sample *sample);
 

@@ -72,7 +72,7 @@ static km_status measure_valleys(km_fit_job *f, km_model *models) {
     }
     km_valley_sample sample;
     KM_TRY(km_valley_sample_make(&sample, f->data, result->centre, result->factor, f->spec.clusters, ks,
-                                 f->params->seed, f->err));
+                                 f->params->seed, km_host_threads(f->params->threads), f->err));
     sample.asking = f->engine->asking;
     km_status status = valleys_of_models(f, &sample, models, valleys);
     km_log_line(f->params->log, KM_LOG_INFO, "decision: valleys on %lld points in %.1f ms",
