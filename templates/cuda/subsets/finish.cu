@@ -208,7 +208,7 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
             const int left = span.count - begin;
             const int count = left < SUBSET_TILE_POINTS ? left : SUBSET_TILE_POINTS;
             const km_real *tile = tiles[which].x;
-            km_real squares, margins;
+            km_real squares = 0, margins = 0; // of some points
             // Takes a point of a label to the sums; `other`: the second-nearest centroid.
             const auto add = [&](const km_real(&x)[C], int label, int other, int p) {
                 km_real row[C + 1], sum[number::COUNT];
