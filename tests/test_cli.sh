@@ -1138,6 +1138,12 @@ result = json.load(open("r.json"))
 assert result["scale"] == "robust" and abs(result["models"][0]["inertia"] - 73.18403620977307) < 1e-9'
     run 0 predict m.json "$iris" --labels p.npy
     expect "other labels" cmp -s p.npy l.npy
+    # A number for missing values is warned of by the fit, not again by each piece that is predicted.
+    seq 3000 | awk '{ print ($1 % 20 ? 10 + $1 * 7 % 31 / 8 : -999) "," $1 % 13 / 4 }' >marked.csv
+    run 0 fit marked.csv -k 2 --model marked.json
+    in_stderr 'column 1 is -999 in 150 rows'
+    run 0 predict marked.json marked.csv
+    expect "a warning again" test -z "$(grep -e -999 "$work/stderr")"
     run 0 score "$iris" --labels l.npy --scale robust --json - -q
     expect "another inertia of the labels" grep -q '"inertia": 73.184036209' "$work/stdout"
     run 2 fit "$sparse/from0.svm" -k 2 --scale robust

@@ -294,7 +294,8 @@ static km_status finish(km_parse *p) {
         warn_of_marks(p);
     }
     warn_of_unknown(p);
-    if (!p->params->names) km_warn_of_sentinels(p); // a model's fit has warned
+    if (!p->params->names && !p->blocks.input->line)
+        km_warn_of_sentinels(p); // no part, of which a fit has warned
     KM_TRY_GOTO(list_features(&features, &count, p));
     KM_TRY_GOTO(take_weights(p));
     KM_TRY_GOTO(lay_out(p, features, count));
