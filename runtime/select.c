@@ -6,6 +6,7 @@
 #include "../base/error.h"
 #include <kmgen/select.h>
 
+#include "formulas.h"
 #include "rounding.h"
 
 #include <math.h>
@@ -46,14 +47,10 @@ typedef int64_t vote_function(const double *scores, int64_t criterion, int64_t c
 
 // Formulas --------------------------------------------------------------------------------------------------
 
-// (B / (K - 1)) / (W / (N - K)). Calinski and Harabasz, "A dendrite method for cluster analysis", 1974.
-// W = 0 gives 1, as in scikit-learn.
 static double score_calinski_harabasz(const summary *models, int64_t m, int64_t count) {
     (void)count;
     const summary *s = &models[m];
-    if (!(s->n > (double)s->k)) return NAN;
-    if (s->within == 0) return 1;
-    return s->between / (double)(s->k - 1) / (s->within / (s->n - (double)s->k));
+    return km_calinski_harabasz(s->between, s->within, (double)s->k, s->n);
 }
 
 // mean_i max_j (R_i/n_i + R_j/n_j) / |c_i - c_j|. Davies and Bouldin, "A cluster separation measure", 1979.

@@ -53,6 +53,18 @@ km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_
     return take(engine, memory, bytes) ? KM_OK : refuse(engine, bytes, what, err);
 }
 
+km_status km_cuda_reserve_tables(km_cuda_engine *engine, km_cu_ptr *at, const int64_t *sizes, int count,
+                                 const char *what, km_error *err) {
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        at[i] = (km_cu_ptr)bytes;
+        bytes += km_round_up(sizes[i], KM_ALIGN_BYTES);
+    }
+    KM_TRY(km_cuda_reserve(engine, &engine->work, bytes, what, err));
+    for (int i = 0; i < count; i++) at[i] += engine->work.address;
+    return KM_OK;
+}
+
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory) {
     if (memory->address) {
         engine->driver->cuStreamSynchronize(engine->stream);

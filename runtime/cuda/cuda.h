@@ -192,6 +192,9 @@ int64_t km_cuda_spills(char *kernel, int64_t size, int64_t *registers, const km_
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
                           km_error *err);
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory);
+// Reserves `engine->work` for `count` tables of these sizes; at[i]: where table i begins, aligned.
+km_status km_cuda_reserve_tables(km_cuda_engine *engine, km_cu_ptr *at, const int64_t *sizes, int count,
+                                 const char *what, km_error *err);
 // Scratch memory for one call of a step: `scratch`, or the workspace where the device has no more memory.
 km_status km_cuda_scratch(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
                           km_error *err);

@@ -27,10 +27,6 @@ typedef struct finisher {
     double *host;     // what is sent or got: rows, or sums
 } finisher;
 
-static int64_t aligned(int64_t bytes) {
-    return km_round_up(bytes, KM_ALIGN_BYTES);
-}
-
 // Shared memory that km_finish_few_clusters needs for k clusters.
 static int64_t few_clusters_bytes(const km_cuda_engine *engine, int64_t k) {
     return k * KM_FINISH_THREADS * (engine->base.plan->weighted ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
@@ -104,13 +100,9 @@ static km_status reserve(finisher *f, km_error *err) {
                        f->slice_chunks * sums_bytes,
                        f->label_values * 8,
                        f->label_blocks * f->k_max * d * KM_LABEL_PARTS(d) * 8};
-    enum { PARTS = sizeof sizes / sizeof *sizes };
-    km_cu_ptr at[PARTS];
-    int64_t bytes = 0;
-    for (int i = 0; i < PARTS; i++) bytes += aligned(sizes[i]);
-    KM_TRY(km_cuda_reserve(engine, &engine->work, bytes, "the sums of the finishing pass", err));
-    bytes = 0;
-    for (int i = 0; i < PARTS; bytes += aligned(sizes[i++])) at[i] = engine->work.address + (km_cu_ptr)bytes;
+    enum { TABLES = sizeof sizes / sizeof *sizes };
+    km_cu_ptr at[TABLES];
+    KM_TRY(km_cuda_reserve_tables(engine, at, sizes, TABLES, "the sums of the finishing pass", err));
     f->args = (km_assign_args){.points = (const void *)(uintptr_t)engine->points.address,
                                .centroids = (const double *)(uintptr_t)at[0],
                                .table = (const void *)(uintptr_t)at[1],

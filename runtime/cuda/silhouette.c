@@ -19,10 +19,6 @@ typedef struct silhouette_pass {
     double *host; // rows of centroids, then terms
 } silhouette_pass;
 
-static int64_t aligned(int64_t bytes) {
-    return km_round_up(bytes, KM_ALIGN_BYTES);
-}
-
 static int64_t blocks_of(const silhouette_pass *p) {
     return km_divide_up(p->engine->base.n, KM_SILHOUETTE_POINTS);
 }
@@ -37,13 +33,9 @@ static km_status reserve(silhouette_pass *p, km_error *err) {
         p->count * 4,         p->count * 8,
         p->count * 8,         p->count * 8,
         blocks * p->count * 8};
-    enum { PARTS = sizeof sizes / sizeof *sizes };
-    km_cu_ptr at[PARTS];
-    int64_t bytes = 0;
-    for (int i = 0; i < PARTS; i++) bytes += aligned(sizes[i]);
-    KM_TRY(km_cuda_reserve(engine, &engine->work, bytes, "the pass of the silhouette", err));
-    bytes = 0;
-    for (int i = 0; i < PARTS; bytes += aligned(sizes[i++])) at[i] = engine->work.address + (km_cu_ptr)bytes;
+    enum { TABLES = sizeof sizes / sizeof *sizes };
+    km_cu_ptr at[TABLES];
+    KM_TRY(km_cuda_reserve_tables(engine, at, sizes, TABLES, "the pass of the silhouette", err));
     p->args = (km_silhouette_args){.points = (const void *)(uintptr_t)engine->points.address,
                                    .count = engine->base.n,
                                    .centroids = (const double *)(uintptr_t)at[0],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is kept of each subset: its figures, and the K that the ranking prefers.
 #include "../../base/error.h"
+#include "../formulas.h"
 #include "exploring.h"
 #include "outcome.h"
 #include <math.h>
@@ -19,12 +20,6 @@ km_status km_explore_keep_alloc(explore *x) {
     if (!out->explored || !out->centroids || !out->counts || !out->ranking || !out->among_best || !x->is_done)
         return KM_ERROR_MEMORY;
     return km_explore_keep_names(out, x->data, x->err);
-}
-
-// As a fit's criterion, of the means of the labels.
-static double calinski_harabasz(double total, double within, int64_t k, double weight) {
-    if (!(within > 0)) return 1;
-    return fmax(total - within, 0) / (double)(k - 1) / (within / (weight - (double)k));
 }
 
 // Figures of one fit.
@@ -46,8 +41,10 @@ static void figures_of(double *figures, const explore *x, const km_subset *subse
     if (x->params->n_init > 1)
         figures[KM_RANK_agreed] = (double)fit->restarts_agreed / (double)x->params->n_init;
     if (k > 1) figures[KM_RANK_simplified_silhouette] = margin / weight;
-    if (k > 1 && weight > (double)k)
-        figures[KM_RANK_calinski_harabasz] = calinski_harabasz(total, within - fit->off_means, k, weight);
+    double about_means = within - fit->off_means; // the means of the labels, as a fit's criterion
+    if (k > 1)
+        figures[KM_RANK_calinski_harabasz] =
+            km_calinski_harabasz(fmax(total - about_means, 0), about_means, (double)k, weight);
     if (permuted && *permuted > 0 && figures[KM_RANK_calinski_harabasz] > 0)
         figures[KM_RANK_permuted] = log(figures[KM_RANK_calinski_harabasz] / *permuted);
     if (fit->tallies)

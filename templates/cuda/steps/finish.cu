@@ -86,17 +86,6 @@ __device__ __forceinline__ float finish_root(float value) {
     return root;
 }
 
-// Distance to a row of means.
-__device__ __forceinline__ float finish_distance(const km_real *x, const km_real *mean) {
-    float square = 0.0f;
-#pragma unroll(STEP_ROW_IN_REGISTERS ? int(D) : 8)
-    for (int f = 0; f < D; f++) {
-        const float t = x[f] - mean[f];
-        square = fma(t, t, square);
-    }
-    return finish_root(square);
-}
-
 // The nearest centroid by distances in double.
 __device__ __forceinline__ finish_point finish_exact(const km_real *x, const double *centroids, int k) {
     const double infinity = __longlong_as_double(0x7ff0000000000000ll);
@@ -113,18 +102,22 @@ __device__ __forceinline__ finish_point finish_exact(const km_real *x, const dou
     return finish_of_squares(label, nearest, second, k);
 }
 
-//@ else
-__device__ __forceinline__ double finish_distance(const km_real *x, const km_real *mean) {
-    double square = 0.0;
+//@ end
+// Distance to a row of means.
+__device__ __forceinline__ km_real finish_distance(const km_real *x, const km_real *mean) {
+    km_real square = 0;
 #pragma unroll(STEP_ROW_IN_REGISTERS ? int(D) : 8)
     for (int f = 0; f < D; f++) {
-        const double t = x[f] - mean[f];
+        const km_real t = x[f] - mean[f];
         square = fma(t, t, square);
     }
+    //@ if float64
     return __dsqrt_rn(square);
+    //@ else
+    return finish_root(square);
+    //@ end
 }
 
-//@ end
 // The rows of a model's means; NULL: it has none.
 __device__ __forceinline__ const km_real *finish_means(const km_assign_args &args, int model) {
     if (!args.mean_rows || args.mean_rows[model] < 0) return nullptr;

@@ -149,7 +149,20 @@ seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], cons
 // Where the second-nearest centroid is not farther than the nearest by more than that, the point is ambiguous and
 // resolved in double. Squared distances are added in double; distances and margins are float.
 
-// ... 10 definitions
+// ... 8 definitions
+
+// Distance to a row of means.
+__device__ __forceinline__ km_real finish_distance(const km_real *x, const km_real *mean) {
+    km_real square = 0;
+#pragma unroll(STEP_ROW_IN_REGISTERS ? int(D) : 8)
+    for (int f = 0; f < D; f++) {
+        const km_real t = x[f] - mean[f];
+        square = fma(t, t, square);
+    }
+    return finish_root(square);
+}
+
+// ... 1 definition
 
 // Decides the label of a point, from the two nearest; resolves it in double where it is ambiguous.
 __device__ __forceinline__ finish_point finish_decide(const finish_nearest &found, const km_real *x,

@@ -62,7 +62,20 @@ seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], cons
 // Many: km_assign writes each point's label and distances, and km_finish_chunks adds them. Both add chunk by chunk,
 // in index order.
 
-// ... 6 definitions
+// ... 4 definitions
+
+// Distance to a row of means.
+__device__ __forceinline__ km_real finish_distance(const km_real *x, const km_real *mean) {
+    km_real square = 0;
+#pragma unroll(STEP_ROW_IN_REGISTERS ? int(D) : 8)
+    for (int f = 0; f < D; f++) {
+        const km_real t = x[f] - mean[f];
+        square = fma(t, t, square);
+    }
+    return __dsqrt_rn(square);
+}
+
+// ... 1 definition
 
 // Decides the label of a point, from the two nearest; resolves it in double where it is ambiguous.
 __device__ __forceinline__ finish_point finish_decide(const finish_nearest &found, const km_real *x,
