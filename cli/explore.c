@@ -209,13 +209,19 @@ static km_status show(const void *user, km_error *err) {
 // The columns that are clustered when none are named: all but the outcome.
 static km_status open_data(km_data **out, const explore_options *options, const char *path, km_error *err) {
     km_data_params params = options->data;
-    char others[1024];
+    char *others = NULL;
     if (options->outcome && !params.columns) {
-        snprintf(others, sizeof others, "%s%s%s", params.exclude ? params.exclude : "",
-                 params.exclude ? "," : "", options->outcome);
+        int length = asprintf(&others, "%s%s%s", params.exclude ? params.exclude : "",
+                              params.exclude ? "," : "", options->outcome);
+        if (length < 0) {
+            snprintf(err->text, sizeof err->text, "no memory for the list of columns");
+            return KM_ERROR_MEMORY;
+        }
         params.exclude = others;
     }
-    return km_data_open(out, path, &params, err);
+    km_status status = km_data_open(out, path, &params, err);
+    free(others);
+    return status;
 }
 
 static int explore(explore_options *options, const km_spec *spec, const char *path) {

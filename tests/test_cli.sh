@@ -1715,6 +1715,13 @@ for i in range(60): print(i % 7, i % 11, i % 13, int(i % 7 > 3), sep=",")' >"$wo
     run 0 explore "$work/in/plain.csv" --outcome 4 --choose 1 -k 3
     in_stdout '^3 of 3 subsets of 3 columns'
     in_stdout '^     1  1 '
+    python '
+print("\"a, 1\",b,\"x, \"\"y\"\"\"")
+for i in range(60): print(i % 3 + i % 7 / 99, i % 11, i % 3, sep=",")' >"$work/in/quoted.csv"
+    run 0 explore "$work/in/quoted.csv" --outcome '"x, ""y"""' --choose 1 -k 3
+    in_stdout '^2 of 2 subsets of 2 columns'
+    run 0 explore "$work/in/quoted.csv" --outcome '"x, ""y"""' --exclude '"a, 1"' --choose 1 -k 3
+    in_stdout '^1 of 1 subsets of 1 column'
     # What cannot be.
     run 2 explore "$table" --columns 1..3 --choose 0
     in_stderr "--choose must be how many columns, such as 3 or 2..4, from 1, got '0'"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // FILE:PART of archives and .npz, from a file that is opened by its name: the first line of the input is PART, which
-// may be empty, the rest is the file. Not HDF5: libhdf5 loses memory where a file is damaged, and says so when it is
-// closed (docs/data.md: its files are checked less strictly).
+// may be empty, the rest is the file. Not HDF5: a damaged file makes libhdf5 ask for any amount of memory.
 #include "points.h"
 
 #include <string.h>
