@@ -1153,7 +1153,8 @@ assert result["scale"] == "robust" and abs(result["models"][0]["inertia"] - 73.1
     printf 'x,y\n1,2\n100,201\n0,0\n3,0.1\n-2,-4\n30,0\n' >unit.csv
     run 1 fit unit.csv -k 3 --metric cosine
     in_stderr 'unit.csv: row 4: all values are 0, .* and no cosine; drop such rows by --missing drop'
-    run 0 fit unit.csv -k 3 --metric cosine --missing drop --model m.json -o fit.csv --type f64 --json r.json
+    run 0 fit unit.csv -k 3 --metric cosine --missing drop --model m.json -o fit.csv --type f64 --json r.json \
+        --report r.html
     in_stderr '1 of 6 rows of unit.csv are all zeros, which have no direction, and were dropped'
     expect "other clusters" test "$(cut -d, -f3 fit.csv | tr '\n' ' ')" = 'cluster 0 0  1 2 1 '
     expect "other rows" test "$(cut -d, -f1,2 fit.csv)" = "$(cat unit.csv)"
@@ -1161,6 +1162,7 @@ assert result["scale"] == "robust" and abs(result["models"][0]["inertia"] - 73.1
     expect "another table" cmp -s p.csv fit.csv
     run 0 fit unit.csv -k 3 --scale unit --missing drop --type f64 --json s.json -o s.csv -q
     expect "another digest" test "$(grep digest r.json)" = "$(grep digest s.json)"
+    expect "no rows of length 1 in the report" grep -q 'rows divided by their length' r.html
     run 2 fit unit.csv -k 2 --metric cosine --scale minmax --missing drop
     in_stderr 'the scale minmax does not go with'
     run 2 explore unit.csv --scale unit

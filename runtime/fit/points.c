@@ -90,11 +90,11 @@ static double round_to_type(double value, km_type type) {
 // First centroids that the caller gave, of which row r is `row`: with the cosine of length 1.
 static km_status unit_given(double *row, const km_fit_job *f, int64_t r) {
     int64_t d = f->spec.features;
-    double most = 0;
+    int64_t zeros = 0;
     memcpy(row, f->params->init_rows + r * d, (size_t)d * sizeof *row);
     if (f->scale != KM_SCALE_UNIT) return KM_OK;
-    for (int64_t i = 0; i < d; i++) most = fmax(most, fabs(row[i]));
-    if (most == 0)
+    for (int64_t i = 0; i < d; i++) zeros += row[i] == 0;
+    if (zeros == d)
         return km_fail(
             f->err, KM_ERROR_DATA,
             "the initial centroids: row %lld: all values are 0, so there is no direction; give one "

@@ -2,6 +2,7 @@
 #include "html.h"
 #include "../../gen/template.h"
 #include "../file.h"
+#include "../unit.h"
 #include "tune_report.h"
 
 #include <locale.h>
@@ -329,6 +330,17 @@ static km_status make_page(km_page *page, km_error *err) {
     return write_page(page, err);
 }
 
+// A decimal comma of the caller's language would be another coordinate.
+static km_status make_text(km_page *page, km_error *err) {
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!c) return km_fail_memory(err, "the language of numbers", 0);
+    locale_t before = uselocale(c);
+    km_status status = make_page(page, err);
+    uselocale(before);
+    freelocale(c);
+    return status;
+}
+
 static void page_free(km_page *page) {
     for (int64_t f = 0; page->names && f < page->result->d; f++) free(page->names[f]);
     free(page->names);
@@ -363,16 +375,16 @@ km_status km_result_report(const char *path, const km_result *result, const km_d
                     .best = &result->models[result->selection.best],
                     .data = data,
                     .params = params ? params : &defaults};
-    KM_TRY(check(result, data, page.params, err));
-    // A decimal comma of the caller's language would be another coordinate.
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c) return km_fail_memory(err, "the language of numbers", 0);
-    locale_t before = uselocale(c);
-    km_status status = make_page(&page, err);
-    uselocale(before);
-    freelocale(c);
+    km_data *unit = NULL; // without rows of zeros, as the fit
+    if (result->scale == KM_SCALE_UNIT) {
+        KM_TRY(km_data_unit(&unit, data, err));
+        page.data = unit;
+    }
+    km_status status = check(result, page.data, page.params, err);
+    if (status == KM_OK) status = make_text(&page, err);
     if (status == KM_OK) status = km_file_write(path, text.data, text.size, err);
     page_free(&page);
     km_text_clear(&text);
+    km_data_destroy(&unit);
     return status;
 }

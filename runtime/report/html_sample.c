@@ -5,7 +5,6 @@
 #include "../criteria/pairs.h"
 #include "../resident.h"
 #include "../sample.h"
-#include "../unit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,15 +28,12 @@ static int64_t rows_within(const km_result *result, int64_t rows_max) {
 }
 
 static km_status read_points(km_html_sample *s, const km_result *result, const km_data *data, km_error *err) {
-    km_data *unit = NULL;
-    if (result->scale == KM_SCALE_UNIT) KM_TRY(km_data_unit(&unit, data, err));
     int64_t *rows = malloc((size_t)s->n * sizeof *rows);
     for (int64_t i = 0; rows && i < s->n; i++)
         rows[i] = km_draw_of_part(result->seed, SAMPLE_STREAM, i, s->n, result->n);
-    km_status status = rows ? km_data_read_points(s->points, unit ? unit : data, rows, s->n, err)
+    km_status status = rows ? km_data_read_points(s->points, data, rows, s->n, err)
                             : km_fail_memory(err, "a sample of the points", s->n * (int64_t)sizeof *rows);
     free(rows);
-    km_data_destroy(&unit);
     KM_TRY(status);
     for (int64_t i = 0; i < s->n; i++) {
         double *x = s->points + i * s->d;
