@@ -1518,7 +1518,7 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     falls_back 'the texts of all designs were refused .*tiled.*nvrtc 13.99 refused .* line 7: this text is not liked'
     # A dry run shows the plan of the GPU beside that of the CPU.
     run 0 "${given[@]}" --dry-run
-    in_stdout '^device +cpu:.* cuda:sm_'
+    in_stdout '^target +cpu:.* cuda:sm_'
     # The tuning table that is asked then is the CPU's own.
     local cpu isa threads own entry
     own_table
