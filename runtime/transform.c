@@ -5,8 +5,10 @@
 #include "backend.h"
 #include "csr.h"
 #include "data_refuse.h"
+#include "data_source.h"
 #include "quartiles.h"
 #include "resident.h"
+#include "unit.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +19,9 @@
 enum { SAMPLE_ROWS_MAX = 128, SAMPLE_ROWS_MIN = 16, SAMPLE_VALUES_MAX = 1 << 20 };
 // The square of a column's range, in the data's units, is at least this: squares below it lose digits in double.
 #define SQUARE_MIN 0x1p-960
+// A row that is divided by its length: of rows of one direction, what the values' own rounding leaves in the quotients.
+#define ROUNDING_FLOAT32 0x1p-22
+#define ROUNDING_FLOAT64 0x1p-50
 
 km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err) {
     double *arrays = calloc((size_t)(4 * d), sizeof *arrays);
@@ -69,6 +74,7 @@ typedef struct sample {
     km_csr_rows nonzeros; // ... and their nonzeros
     double *column;       // count
     int64_t count, d;
+    double rounding; // values no farther apart, as a share of the larger, may be one that was rounded; 0
 } sample;
 
 static void sample_free(sample *s) {
@@ -129,6 +135,7 @@ static km_status sample_take(sample *s, const km_data *data, int is_csr, km_erro
                   .column = malloc((size_t)count * sizeof(double)),
                   .count = count,
                   .d = d};
+    if (km_data_is_unit(data)) s->rounding = km_data_is_single(data) ? ROUNDING_FLOAT32 : ROUNDING_FLOAT64;
     if ((!s->rows && !is_csr) || !s->column)
         return km_fail_memory(err, "a sample of the points", count * d * 8);
     if (is_csr) return sample_read_csr(s, data, err);
@@ -148,6 +155,12 @@ static void sample_column(sample *s, int64_t f) {
     qsort(s->column, (size_t)s->count, sizeof *s->column, by_value);
 }
 
+// Whether value i of the column differs from the one before it by more than rounding.
+static int is_step(const sample *s, int64_t i) {
+    double low = s->column[i - 1], high = s->column[i];
+    return high - low > s->rounding * fmax(fabs(low), fabs(high));
+}
+
 // Whether the type still tells most of the column's values apart once they are centred: of the steps between
 // neighbouring different values, the one to the farthest value aside, more than half are left. A step is left when its
 // square is a normal number of the type, the farthest value being scaled to 1.
@@ -163,7 +176,7 @@ static int tells_apart(const sample *s, double centre, double farthest, km_type 
         double value = ldexp(s->column[i] - centre, -exponent);
         if (type == KM_FLOAT32) value = (double)(float)value;
         if (s->column[i] == (lowest_is_farthest ? low : high)) continue;
-        if (i > 0 && s->column[i] > s->column[i - 1] && !(lowest_is_farthest && s->column[i - 1] == low)) {
+        if (i > 0 && is_step(s, i) && !(lowest_is_farthest && s->column[i - 1] == low)) {
             steps++;
             if (value - last < resolution) continue;
             left++;

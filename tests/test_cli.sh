@@ -1162,6 +1162,14 @@ assert result["scale"] == "robust" and abs(result["models"][0]["inertia"] - 73.1
     expect "another table" cmp -s p.csv fit.csv
     run 0 fit unit.csv -k 3 --scale unit --missing drop --type f64 --json s.json -o s.csv -q
     expect "another digest" test "$(grep digest r.json)" = "$(grep digest s.json)"
+    # Counts of three directions, which division leaves apart by rounding: no far value among close ones.
+    awk 'BEGIN { for (i = 1; i <= 40; i++) {
+        print 8 * i "," 2 * i "," 7 * i "," 7 * i "," i
+        print 4 * i "," 4 * i "," 5 * i "," 5 * i ",0"
+        print 4 * i ",0," 7 * i "," i "," 3 * i } }' >counts.csv
+    run 0 fit counts.csv -k 3 --metric cosine --labels counts_labels.csv -q
+    tail -n +2 counts_labels.csv | cut -d, -f2 | paste -d ' ' - - - | sort -u >directions
+    expect "other clusters than directions" test "$(tr ' ' '\n' <directions | sort | tr '\n' ' ')" = '0 1 2 '
     expect "no rows of length 1 in the report" grep -q 'rows divided by their length' r.html
     run 2 fit unit.csv -k 2 --metric cosine --scale minmax --missing drop
     in_stderr 'the scale minmax does not go with'
