@@ -505,7 +505,7 @@ done:
     return status;
 }
 
-static km_status scan_head(km_parse *p, const unsigned char *end);
+static km_status scan_head(km_parse *p, const unsigned char *end, int is_whole);
 
 // The decimal comma, where semicolons separate cells and no number has a point.
 static km_status find_decimal(km_parse *p, const unsigned char *end) {
@@ -517,7 +517,7 @@ static km_status find_decimal(km_parse *p, const unsigned char *end) {
     }
     if (!commas || points) return KM_OK;
     p->spelling.decimal = ',';
-    return scan_head(p, end);
+    return scan_head(p, end, 1); // it had records before
 }
 
 km_status km_parse_choose(km_parse *p) {
@@ -570,8 +570,8 @@ km_status km_text_check(const unsigned char *head, int64_t size, const char *fil
     return KM_OK;
 }
 
-// Reads the first record and looks at those behind it, up to `end`.
-static km_status scan_head(km_parse *p, const unsigned char *end) {
+// Reads the first record and looks at those behind it, up to `end`, which is the file's where it `is_whole`.
+static km_status scan_head(km_parse *p, const unsigned char *end, int is_whole) {
     km_cells cells = {.at = p->blocks.buffer + p->mark_size,
                       .end = end,
                       .delimiter = (unsigned char)p->delimiter,
@@ -580,7 +580,13 @@ static km_status scan_head(km_parse *p, const unsigned char *end) {
     km_record_state record = km_cells_next(&cells);
     if (record != KM_RECORD_READ && record != KM_RECORD_END)
         KM_TRY_GOTO(km_parse_refuse(p, record, &cells, p->err));
-    if (record == KM_RECORD_END) KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA, "%s has no rows", p->file));
+    if (record == KM_RECORD_END)
+        KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA,
+                            is_whole
+                                ? "%s has no rows"
+                                : "%s begins with more than a MiB of blank lines; leave them out, e.g. by "
+                                  "sed '/[^[:space:]]/,$!d'",
+                            p->file));
     if (!p->first_row) KM_TRY_GOTO(save_first_row(p, &cells));
     p->body_offset = cells.at - p->blocks.buffer;
     p->body_line = cells.line;
@@ -613,7 +619,7 @@ km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *para
     const unsigned char *end = batch.starts[1];
     if (batch.count > 1)
         end = km_cells_cut(batch.starts[0], batch.starts[0] + km_min(p->blocks.size, HEAD_BYTES));
-    KM_TRY(scan_head(p, end));
+    KM_TRY(scan_head(p, end, batch.count <= 1));
     return find_decimal(p, end);
 }
 
