@@ -932,22 +932,27 @@ static km_status read_values(void *out, const km_data *data, int64_t first, int6
     return km_data_check(data, err);
 }
 
+enum { UNIT_VALUES = 1 << 13 }; // that are read at a time: a copy from a device, a look at the file's state
+
 // Divided by their lengths.
 static km_status read_units(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
                             km_error *err) {
-    int64_t d = data->table.columns;
-    double *row = type == KM_FLOAT64 ? NULL : malloc((size_t)d * sizeof *row);
-    km_status status = KM_OK;
-    if (type != KM_FLOAT64 && !row) return km_fail_memory(err, "a row", d * (int64_t)sizeof *row);
-    if (!row) status = read_values(out, data, first, count, type, err);
-    for (int64_t i = 0; i < count && status == KM_OK; i++) {
-        double *x = row ? row : (double *)out + i * d;
-        if (row) status = read_values(x, data, first + i, 1, KM_FLOAT64, err);
-        if (status != KM_OK) break;
-        km_unit_row(x, NULL, d);
-        for (int64_t f = 0; row && f < d; f++) ((float *)out)[i * d + f] = (float)x[f];
+    int64_t d = data->table.columns, rows = km_min(count, km_max(1, UNIT_VALUES / d));
+    if (type == KM_FLOAT64) {
+        KM_TRY(read_values(out, data, first, count, type, err));
+        for (int64_t i = 0; i < count; i++) km_unit_row((double *)out + i * d, NULL, d);
+        return KM_OK;
     }
-    free(row);
+    double *values = malloc((size_t)(rows * d + 1) * sizeof *values);
+    km_status status = values ? KM_OK : km_fail_memory(err, "rows", rows * d * (int64_t)sizeof *values);
+    for (int64_t at = 0; at < count && status == KM_OK; at += rows) {
+        int64_t here = km_min(rows, count - at);
+        status = read_values(values, data, first + at, here, KM_FLOAT64, err);
+        for (int64_t i = 0; i < here && status == KM_OK; i++) km_unit_row(values + i * d, NULL, d);
+        for (int64_t i = 0; i < here * d && status == KM_OK; i++)
+            ((float *)out)[at * d + i] = (float)values[i];
+    }
+    free(values);
     return status;
 }
 
