@@ -5,29 +5,38 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 // Nothing of it is shared with the fit's own thread until that has joined, but for what neither changes: the points'
 // description, and the caller's parameters.
 struct km_fit_ahead {
     pthread_t thread;
     int is_running, ordinal;
-    km_fit_params params; // the caller's without callbacks, which are for one thread
-    km_fit_job job;       // with a device of its own
+    atomic_int is_done, is_stopped; // set by its thread, by the fit's
+    km_fit_params params;           // the caller's without callbacks, which are for one thread
+    km_fit_job job;                 // with a device of its own
     km_built built;
 };
+
+static int is_stopped(void *user) {
+    return atomic_load(&((struct km_fit_ahead *)user)->is_stopped);
+}
 
 static void *compile_ahead(void *user) {
     struct km_fit_ahead *a = user;
     km_fit_job *job = &a->job;
     km_build_params params;
-    if (km_compiler_open(&job->device, a->ordinal, a->params.compiler, NULL, NULL) != KM_OK) return NULL;
-    if (job->device->facts.has_compiler) {
+    km_status status = km_compiler_open(&job->device, a->ordinal, a->params.compiler, NULL, NULL);
+    if (status == KM_OK && job->device->facts.has_compiler) {
         km_fit_read_table(job);
         km_fit_build_params(&params, job);
         params.built = &a->built;
+        params.module.stop = is_stopped;
+        params.module.stop_user = a;
         km_build_ahead(job->device, &params, NULL);
     }
     km_device_close(&job->device);
+    atomic_store(&a->is_done, 1);
     return NULL;
 }
 
@@ -52,10 +61,22 @@ void km_fit_begin_ahead(km_fit_job *f, int ordinal) {
                     pthread_create(&a->thread, NULL, compile_ahead, a) == 0;
 }
 
-void km_fit_end_ahead(km_fit_job *f) {
-    if (!f->ahead || !f->ahead->is_running) return;
-    pthread_join(f->ahead->thread, NULL);
-    f->ahead->is_running = 0;
+// KM_ERROR_INTERRUPTED: the caller stopped the fit.
+static km_status join(km_fit_job *f, km_error *err) {
+    struct km_fit_ahead *a = f->ahead;
+    km_asking *asking = f->asked ? &f->asking : NULL;
+    if (!a || !a->is_running) return KM_OK;
+    while (!atomic_load(&a->is_done) && !km_asking_stops(asking))
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    km_status status = km_asking_status(asking, err);
+    if (status != KM_OK) atomic_store(&a->is_stopped, 1);
+    pthread_join(a->thread, NULL);
+    a->is_running = 0;
+    return status;
+}
+
+km_status km_fit_end_ahead(km_fit_job *f) {
+    return join(f, f->err);
 }
 
 km_built *km_fit_built_ahead(const km_fit_job *f) {
@@ -64,7 +85,7 @@ km_built *km_fit_built_ahead(const km_fit_job *f) {
 
 void km_fit_free_ahead(km_fit_job *f) {
     if (!f->ahead) return;
-    km_fit_end_ahead(f);
+    join(f, NULL);
     km_text_free(f->ahead->job.table);
     km_spec_clear(&f->ahead->job.spec);
     free(f->ahead);

@@ -59,9 +59,9 @@ void km_fit_build_params(km_build_params *build, const km_fit_job *f);
 
 // ahead.c: compiles what a fit on a GPU will most likely build into the cache, on a thread of its own, while the device
 // is opened and points are sent. It never fails a fit: what it could not compile the build compiles. A compile that is
-// under way when the fit ends is finished, and stays in the cache.
+// under way when the fit ends is finished, and stays in the cache, unless the caller stopped the fit.
 void km_fit_begin_ahead(km_fit_job *f, int ordinal);
-void km_fit_end_ahead(km_fit_job *f); // waits for it
+km_status km_fit_end_ahead(km_fit_job *f); // waits for it; KM_ERROR_INTERRUPTED
 km_built *km_fit_built_ahead(const km_fit_job *f);
 void km_fit_free_ahead(km_fit_job *f);
 

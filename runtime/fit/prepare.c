@@ -405,7 +405,7 @@ static km_status build_on_cpu(km_fit_job *f, const km_error *first) {
 
 km_status km_fit_build_module(km_fit_job *f) {
     km_error first = {{0}};
-    km_fit_end_ahead(f);
+    KM_TRY(km_fit_end_ahead(f));
     km_status status = build_on_device(f, &first);
     int is_compiler = status == KM_ERROR_COMPILE || status == KM_ERROR_DEVICE;
     if (is_compiler && may_fall_back(f) && !f->params->source_text && !km_build_fixes_numbers(&f->spec))
