@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Rows of length 1: data whose points are those of others divided by their lengths.
+#include "../base/error.h"
+#include "../base/size.h"
+#include "csr.h"
+#include "data_refuse.h"
+#include "data_source.h"
+#include "data_state.h"
+#include "memory.h"
+#include "unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int are_zeros(const double *x, int64_t count) {
+    for (int64_t e = 0; e < count; e++)
+        if (x[e] != 0) return 0;
+    return 1;
+}
+
+// Whether points first .. first + count - 1 are rows of zeros; `rows` is emptied and filled for it.
+static km_status find_zeros(uint8_t *zero, km_csr_rows *rows, const km_data *data, int64_t first,
+                            int64_t count, km_error *err) {
+    int64_t d = data->table.columns;
+    const double *doubles = km_data_base(data, KM_FLOAT64);
+    const float *floats = km_data_base(data, KM_FLOAT32);
+    if (!doubles && !floats) KM_TRY(km_data_read_csr(rows, data, first, count, err));
+    for (int64_t i = 0; i < count; i++) {
+        if (doubles) {
+            zero[i] = are_zeros(doubles + (first + i) * d, d);
+        } else if (floats) {
+            int64_t f = 0;
+            while (f < d && floats[(first + i) * d + f] == 0) f++;
+            zero[i] = f == d;
+        } else {
+            int64_t at = rows->starts[i];
+            zero[i] = are_zeros(rows->values + at, rows->starts[i + 1] - at);
+        }
+    }
+    return KM_OK;
+}
+
+static km_status refuse_zeros(const km_data *data, int64_t point, int64_t count, km_error *err) {
+    char place[KM_PLACE_SIZE], more[64] = "";
+    km_table_place(place, &data->table, km_data_row_of(data, point), -1);
+    if (count > 1) snprintf(more, sizeof more, " (%" PRId64 " such rows in all)", count);
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: %s: all values are 0, so there is no direction, and no cosine%s; %s", data->name,
+                   place, more, data->is_memory ? "leave such rows out" : "drop such rows by --missing drop");
+}
+
+// The rows that have a length, and their weights.
+static km_status keep_lengths(km_data *unit, const km_data *data, const uint8_t *zero, int64_t zeros,
+                              km_error *err) {
+    int64_t left = data->n - zeros, count = 0;
+    if (left == 0 && !data->is_piece)
+        return km_fail(err, KM_ERROR_DATA, "%s: all values of all rows are 0, so none has a direction",
+                       data->name);
+    unit->owned_kept = malloc((size_t)(left + 1) * sizeof *unit->owned_kept);
+    if (data->weights) unit->owned_weights = malloc((size_t)(left + 1) * sizeof *unit->owned_weights);
+    if (!unit->owned_kept || (data->weights && !unit->owned_weights))
+        return km_fail_memory(err, "the rows to keep", left * (int64_t)sizeof *unit->owned_kept);
+    int some = !data->weights || left == 0;
+    for (int64_t i = 0; i < data->n; i++) {
+        if (zero[i]) continue;
+        if (data->weights) some |= (unit->owned_weights[count] = data->weights[i]) > 0;
+        unit->owned_kept[count++] = km_data_row_of(data, i);
+    }
+    if (!some)
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s: all weights of the rows that are left are 0; at least one must be more",
+                       data->name);
+    unit->kept = unit->owned_kept;
+    unit->weights = unit->owned_weights;
+    unit->n = left;
+    unit->first = 0;
+    return KM_OK;
+}
+
+static km_status check_zeros(km_data *unit, const km_data *data, km_error *err) {
+    enum { PIECE_VALUES = 1 << 16 };
+    int64_t piece = km_max(1, PIECE_VALUES / data->table.columns), zeros = 0, first_zero = -1;
+    km_csr_rows rows = {0};
+    KM_TRY(km_host_check("the rows to keep", data->n, err));
+    uint8_t *zero = malloc((size_t)data->n + 1);
+    if (!zero) return km_fail_memory(err, "the rows to keep", data->n);
+    km_status status = KM_OK;
+    for (int64_t first = 0; first < data->n; first += piece) {
+        int64_t count = km_min(piece, data->n - first);
+        KM_TRY_GOTO(find_zeros(zero + first, &rows, data, first, count, err));
+        for (int64_t i = first; i < first + count; i++) {
+            if (zero[i] && first_zero < 0) first_zero = i;
+            zeros += zero[i];
+        }
+    }
+    KM_TRY_GOTO(km_data_check(data, err));
+    if (zeros && !data->drops) KM_TRY_GOTO(refuse_zeros(data, first_zero, zeros, err));
+    if (zeros) status = keep_lengths(unit, data, zero, zeros, err);
+done:
+    km_csr_rows_free(&rows);
+    free(zero);
+    return status;
+}
+
+km_status km_data_unit(km_data **view, const km_data *data, km_error *err) {
+    const km_data *from = *view ? *view : data;
+    km_data *unit = NULL;
+    KM_TRY(km_data_part(&unit, from, 0, from->n, err));
+    unit->weights = from->weights;
+    unit->prepared = from->prepared;
+    unit->is_piece = from->is_piece;
+    unit->is_unit = 1;
+    km_status status = check_zeros(unit, from, err);
+    if (status != KM_OK) {
+        km_data_destroy(&unit);
+        return status;
+    }
+    unit->base = *view;
+    *view = unit;
+    return KM_OK;
+}
+
+int km_data_is_unit(const km_data *data) {
+    return data->is_unit;
+}
+
+enum { UNIT_VALUES = 1 << 13 }; // that are read at a time: a copy from a device, a look at the file's state
+
+km_status km_data_read_units(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
+                             km_error *err) {
+    int64_t d = data->table.columns, rows = km_min(count, km_max(1, UNIT_VALUES / d));
+    if (type == KM_FLOAT64) {
+        KM_TRY(km_data_read_values(out, data, first, count, type, err));
+        for (int64_t i = 0; i < count; i++) km_unit_row((double *)out + i * d, NULL, d);
+        return KM_OK;
+    }
+    double *values = malloc((size_t)(rows * d + 1) * sizeof *values);
+    km_status status = values ? KM_OK : km_fail_memory(err, "rows", rows * d * (int64_t)sizeof *values);
+    for (int64_t at = 0; at < count && status == KM_OK; at += rows) {
+        int64_t here = km_min(rows, count - at);
+        status = km_data_read_values(values, data, first + at, here, KM_FLOAT64, err);
+        for (int64_t i = 0; i < here && status == KM_OK; i++) km_unit_row(values + i * d, NULL, d);
+        for (int64_t i = 0; i < here * d && status == KM_OK; i++)
+            ((float *)out)[at * d + i] = (float)values[i];
+    }
+    free(values);
+    return status;
+}

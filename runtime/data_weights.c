@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Weights of points: from the caller, a column of the table, or a file of their own.
+#include "../base/error.h"
+#include "data_state.h"
+#include "memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+km_status km_data_check_weights(const double *weights, int64_t n, const km_table *table, const char *file,
+                                km_error *err) {
+    int some = n == 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (weights[i] >= 0 && isfinite(weights[i])) {
+            some |= weights[i] > 0;
+            continue;
+        }
+        char place[KM_PLACE_SIZE];
+        if (table)
+            km_table_place(place, table, i, -1);
+        else
+            snprintf(place, sizeof place, "point %" PRId64, i);
+        return km_fail(err, KM_ERROR_DATA, "%s: %s: a weight must be 0 or more, got %g", file, place,
+                       weights[i]);
+    }
+    if (!some) return km_fail(err, KM_ERROR_DATA, "%s: all weights are 0; at least one must be more", file);
+    return KM_OK;
+}
+
+// Weights of the kept points out of those of all rows. All 1 is the same as none, and faster.
+static km_status keep_weights(km_data *data, double *weights, const char *file, km_error *err) {
+    int all_one = 1, some = 0;
+    for (int64_t i = 0; i < data->n; i++) {
+        weights[i] = weights[data->kept ? data->kept[i] : i];
+        all_one &= weights[i] == 1;
+        some |= weights[i] > 0;
+    }
+    if (!some)
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s: all weights of the rows that are left are 0; at least one must be more", file);
+    if (all_one) {
+        free(weights);
+        return KM_OK;
+    }
+    data->weights = data->owned_weights = weights;
+    return KM_OK;
+}
+
+km_status km_data_take_weights(km_data *data, km_error *err) {
+    double *weights = data->table.weights;
+    KM_TRY(km_data_check_weights(weights, data->table.rows, &data->table, data->name, err));
+    data->table.weights = NULL;
+    km_status status = keep_weights(data, weights, data->name, err);
+    if (status != KM_OK) free(weights);
+    return status;
+}
+
+km_status km_data_read_weights(km_data *data, const char *path, km_error *err) {
+    km_status status;
+    km_table table = {0};
+    double *weights = NULL;
+    const char *file = strcmp(path, "-") == 0 ? "standard input" : path;
+    km_data_params params;
+    km_data_params_init(&params);
+    params.features = 1;
+    KM_TRY_GOTO(km_table_open(&table, path, &params, err));
+    if (table.columns != 1) {
+        status = km_fail(err, KM_ERROR_DATA,
+                         "%s has %" PRId64 " columns; weights are one column, one weight a row", file,
+                         table.columns);
+        goto done;
+    }
+    if (table.rows != data->table.rows) {
+        status = km_fail(err, KM_ERROR_DATA, "%s has %" PRId64 " weights, but %s has %" PRId64 " rows", file,
+                         table.rows, data->name, data->table.rows);
+        goto done;
+    }
+    KM_TRY_GOTO(km_host_check("weights", table.rows * (int64_t)sizeof *weights, err));
+    weights = malloc((size_t)table.rows * sizeof *weights);
+    if (!weights) {
+        status = km_fail_memory(err, "weights", table.rows * (int64_t)sizeof *weights);
+        goto done;
+    }
+    km_table_read(weights, &table, 0, table.rows, KM_FLOAT64);
+    KM_TRY_GOTO(km_table_check(&table, file, err));
+    KM_TRY_GOTO(km_data_check_weights(weights, table.rows, &table, file, err));
+    KM_TRY_GOTO(keep_weights(data, weights, file, err));
+    weights = NULL;
+done:
+    free(weights);
+    km_table_clear(&table);
+    return status;
+}
