@@ -292,6 +292,12 @@ void cli_wrapped(FILE *stream, const char *text, int width);
 // For km_result_to_table: what standard output shows.
 int cli_table_looks(void);
 
+// Times of a fit for --verbose: counted from cli_times_begin on, shown on standard error. `open_ms` and `write_ms`: of
+// the data and the outputs.
+void cli_times_begin(void);
+double cli_now_ms(void);
+void cli_times_show(const km_timing *timing, double open_ms, double write_ms);
+
 // Ctrl-C and SIGTERM: caught, a flag is set and cli_progress returns non-zero; a second one ends the program.
 void cli_interrupts_catch(void);
 void cli_interrupts_default(void);

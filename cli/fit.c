@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
 // In the order in which they are checked, written and indexed below.
@@ -43,6 +42,7 @@ typedef struct fit_job {
     double *init_rows;
     char *source_text;
     km_result *result;
+    double open_ms, write_ms; // of the data, of the outputs
 } fit_job;
 
 static int take_gap_box(km_gap_box *out, const cli_parser *parser) {
@@ -380,16 +380,14 @@ static km_status read_source(char **out, const char *path, km_error *err) {
 }
 
 static km_status open_data(fit_job *job, fit_options *options, km_error *err) {
-    struct timespec begin, end;
+    double begin_ms = cli_now_ms();
     options->data.threads = options->fit.threads;
     cli_interrupts_catch();
-    clock_gettime(CLOCK_MONOTONIC, &begin);
     km_status status = km_data_open(&job->data, options->data_path, &options->data, err);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    job->open_ms = cli_now_ms() - begin_ms;
     if (status == KM_OK && cli_verbose)
         cli_note("data: %s opened, %lld points, %lld features, in %.1f ms", options->data_path,
-                 (long long)km_data_points(job->data), (long long)km_data_features(job->data),
-                 (double)(end.tv_sec - begin.tv_sec) * 1e3 + (double)(end.tv_nsec - begin.tv_nsec) * 1e-6);
+                 (long long)km_data_points(job->data), (long long)km_data_features(job->data), job->open_ms);
     return status;
 }
 
@@ -529,7 +527,9 @@ static int run_fit(fit_job *job, fit_options *options) {
     }
     if (status != KM_OK) return cli_error(status, &err);
     fitted done = {job, options};
+    double begin_ms = cli_now_ms();
     int exit = cli_outputs_write(options->outputs, OUT_COUNT, &(cli_writer){write_output, show, &done});
+    job->write_ms = cli_now_ms() - begin_ms;
     return job->result->interrupted && !exit ? CLI_FAILED : exit; // by the signal
 }
 
@@ -568,6 +568,9 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_spec_init(&job.spec);
     int exit = prepare(&job, &options, command);
     if (!exit) exit = options.dry_run ? dry_run(&job, &options) : run_fit(&job, &options);
+    km_timing timing = {0};
+    int shows_times = job.result && cli_verbose && !cli_quiet;
+    if (shows_times) timing = job.result->timing;
     km_result_destroy(&job.result);
     km_data_destroy(&job.data);
     free(job.init_rows);
@@ -575,6 +578,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     free(options.command);
     cli_tuning_clear(&options.tuning);
     km_spec_clear(&job.spec);
+    if (shows_times) cli_times_show(&timing, job.open_ms, job.write_ms);
     if (exit) cli_interrupts_obey();
     return exit;
 }

@@ -41,6 +41,7 @@ static int refuse(const char *word) {
 }
 
 int main(int argc, char **argv) {
+    cli_times_begin();
     if (argc < 2) {
         cli_usage(NULL, "name a subcommand, e.g. 'kmgen fit DATA -k 2..10'");
         return CLI_USAGE;

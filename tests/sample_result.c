@@ -27,7 +27,17 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
     result->refine = KM_REFINE_AUTO;
     result->refine_passes = 5;
     result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1};
-    result->timing = (km_timing){3.5, .5, .25, 1.5, 8, .5, 1, 0, 11.75};
+    result->timing = (km_timing){.parse_ms = 3.5,
+                                 .device_ms = .0625,
+                                 .build_ms = .25,
+                                 .send_ms = .125,
+                                 .read_ms = .5,
+                                 .seed_ms = 1.5,
+                                 .sweep_ms = 8,
+                                 .refine_ms = .5,
+                                 .finish_ms = 1,
+                                 .free_ms = .03125,
+                                 .total_ms = 12};
     result->scale = KM_SCALE_STANDARD;
     for (int64_t f = 0; f < d; f++) {
         s->centre[f] = 1. / (double)(f + 3);

@@ -141,8 +141,8 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_integer(counters, "distances", result->counters.distances);
     ck_assert(json_is_null(json_object_get(counters, "points_skipped")));
     const json_t *timing = json_object_get(root, "timing_ms");
-    assert_keys(timing, "parse", "read", "build", "seed", "sweep", "refine", "finish", "criteria", "total",
-                NULL);
+    assert_keys(timing, "parse", "device", "build", "send", "read", "seed", "sweep", "refine", "finish",
+                "criteria", "free", "total", NULL);
     assert_real(json_object_get(timing, "sweep"), result->timing.sweep_ms);
     assert_real(json_object_get(timing, "total"), result->timing.total_ms);
 }

@@ -71,13 +71,16 @@ typedef struct km_model {
 typedef struct km_timing {
     double
         parse_ms; ///< From text to numbers, with reading its bytes, when km_data was opened; not of this call.
-    double read_ms;     ///< Points: read, scaled, brought to the device.
-    double build_ms;    ///< Plan, text, compiler or cache.
+    double device_ms;   ///< Until a device is open; on a GPU its context.
+    double build_ms;    ///< Plan, text, compiler or cache: what of it the fit waited for.
+    double send_ms;     ///< Points sent to a GPU as they are.
+    double read_ms;     ///< Points: read, centred and scaled.
     double seed_ms;     ///< First centroids.
     double sweep_ms;    ///< Iterations of all K and restarts.
     double refine_ms;   ///< Refinement.
     double finish_ms;   ///< The finishing pass, criteria, the choice.
     double criteria_ms; ///< Criteria that need more than the finishing pass.
+    double free_ms;     ///< Memory and device given back.
     double total_ms;    ///< The whole call.
 } km_timing;
 

@@ -191,10 +191,10 @@ static km_status walk(km_fit_job *f, const km_spec *spec) {
                        "%lld of %lld rows of %s are all zeros, which have no direction, and were dropped",
                        (long long)zeros, (long long)rows, km_data_name(whole));
     KM_TRY(km_fit_report_phase(f, "build", 0, 0));
-    KM_TRY(timed(f, km_fit_open_device, &timing->build_ms, "device opened"));
+    KM_TRY(timed(f, km_fit_open_device, &timing->device_ms, "device opened"));
     KM_TRY(timed(f, km_fit_plan_fit, &timing->build_ms, "planned"));
     if (f->device->backend->engine_fetch)
-        KM_TRY(timed(f, km_fit_fetch_points, &timing->read_ms, "points sent"));
+        KM_TRY(timed(f, km_fit_fetch_points, &timing->send_ms, "points sent"));
     KM_TRY(timed(f, km_fit_build_module, &timing->build_ms, "emitted and built"));
     KM_TRY(km_fit_report_phase(f, "read", 0, 0));
     KM_TRY(timed(f, km_fit_load_points, &timing->read_ms, "points read, centred and scaled"));
@@ -230,9 +230,11 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
     km_status status = walk(&f, spec);
     f.owner->result.interrupted = f.is_ending;
     if (km_data_check(data, err) != KM_OK) status = KM_ERROR_IO;
-    f.owner->result.timing.total_ms = km_now_ms() - f.begin_ms;
-    fit_free(&f);
     km_result *result = &f.owner->result;
+    double freed_from_ms = km_now_ms();
+    fit_free(&f);
+    result->timing.free_ms = km_now_ms() - freed_from_ms;
+    result->timing.total_ms = km_now_ms() - f.begin_ms;
     if (status != KM_OK) km_result_destroy(&result);
     *out = status == KM_OK ? result : NULL;
     return status;

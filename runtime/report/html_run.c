@@ -72,13 +72,16 @@ static const struct {
     const char *name;
     size_t offset;
 } phases[] = {
-    {"Read and scale the points", offsetof(km_timing, read_ms)},
+    {"Open the device", offsetof(km_timing, device_ms)},
     {"Plan and build", offsetof(km_timing, build_ms)},
+    {"Send the points", offsetof(km_timing, send_ms)},
+    {"Read and scale the points", offsetof(km_timing, read_ms)},
     {"First centroids", offsetof(km_timing, seed_ms)},
     {"All K and restarts", offsetof(km_timing, sweep_ms)},
     {"Refinement", offsetof(km_timing, refine_ms)},
     {"Finish and criteria", offsetof(km_timing, finish_ms)},
     {"Criteria measured apart", offsetof(km_timing, criteria_ms)},
+    {"Give memory and device back", offsetof(km_timing, free_ms)},
 };
 
 static void add_phase(km_page *page, const char *name, double ms) {

@@ -77,13 +77,16 @@ static json_t *timing_to_json(const km_timing *timing) {
     json_t *object = json_object();
     int failed = 0;
     failed |= json_object_set_new(object, "parse", km_json_real(timing->parse_ms));
-    failed |= json_object_set_new(object, "read", km_json_real(timing->read_ms));
+    failed |= json_object_set_new(object, "device", km_json_real(timing->device_ms));
     failed |= json_object_set_new(object, "build", km_json_real(timing->build_ms));
+    failed |= json_object_set_new(object, "send", km_json_real(timing->send_ms));
+    failed |= json_object_set_new(object, "read", km_json_real(timing->read_ms));
     failed |= json_object_set_new(object, "seed", km_json_real(timing->seed_ms));
     failed |= json_object_set_new(object, "sweep", km_json_real(timing->sweep_ms));
     failed |= json_object_set_new(object, "refine", km_json_real(timing->refine_ms));
     failed |= json_object_set_new(object, "finish", km_json_real(timing->finish_ms));
     failed |= json_object_set_new(object, "criteria", km_json_real(timing->criteria_ms));
+    failed |= json_object_set_new(object, "free", km_json_real(timing->free_ms));
     failed |= json_object_set_new(object, "total", km_json_real(timing->total_ms));
     if (!failed) return object;
     json_decref(object);
