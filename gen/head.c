@@ -125,7 +125,7 @@ static km_status take(km_spec *spec, const km_spec *head, const char *table, con
     KM_TRY(check_target(head, device, err));
     KM_TRY(check_points(table, plan, device, err));
     memcpy(spec->name, head->name, sizeof spec->name);
-    km_spec_warnings_add(spec, head);
+    km_warnings_add(spec->warnings, head->warnings);
     if (!spec->target.arch) spec->target = head->target;
     return take_numbers(spec, table, err);
 }

@@ -12,13 +12,22 @@ static const struct {
 #undef ROW
 };
 
-void km_spec_warning_add(km_spec *spec, const char *line, size_t size) {
-    char *end = memchr(spec->warnings, 0, sizeof spec->warnings);
-    for (const char *at = spec->warnings; *at; at += strcspn(at, "\n") + 1)
+// Adds one line, with its newline, unless it is there; one that does not fit whole is left out.
+static void add_line(char warnings[KM_WARNINGS_MAX], const char *line, size_t size) {
+    size_t used = strlen(warnings);
+    for (const char *at = warnings; *at; at += strcspn(at, "\n") + 1)
         if (strncmp(at, line, size) == 0) return;
-    if ((size_t)(end - spec->warnings) + size >= sizeof spec->warnings) return;
-    memcpy(end, line, size);
-    end[size] = 0;
+    if (used + size >= KM_WARNINGS_MAX) return;
+    memcpy(warnings + used, line, size);
+    warnings[used + size] = 0;
+}
+
+void km_warnings_add(char warnings[KM_WARNINGS_MAX], const char *lines) {
+    while (*lines) {
+        size_t size = strcspn(lines, "\n") + 1;
+        add_line(warnings, lines, size);
+        lines += size;
+    }
 }
 
 const char *km_name_today(km_spec *spec, const char *where, const char *name, const char *place) {
@@ -28,10 +37,10 @@ const char *km_name_today(km_spec *spec, const char *where, const char *name, co
         const char *now = old_names[i].now;
         int is_key = strcmp(where, "spec") == 0 || strcmp(where, "plan") == 0;
         const char *key = is_key ? "" : where, *space = is_key ? "" : " ";
-        int size = snprintf(line, sizeof line,
-                            "%.240s%s%s%s is an old name, which the next version refuses; write %s%s%s\n",
-                            place, key, space, name, key, space, now);
-        km_spec_warning_add(spec, line, (size_t)size);
+        snprintf(line, sizeof line,
+                 "%.240s%s%s%s is an old name, which the next version refuses; write %s%s%s\n", place, key,
+                 space, name, key, space, now);
+        km_warnings_add(spec->warnings, line);
         return now;
     }
     return name;
@@ -52,12 +61,4 @@ int km_name_is_replaced(char *text, size_t size, const char *name) {
         return 1;
     }
     return 0;
-}
-
-void km_spec_warnings_add(km_spec *to, const km_spec *from) {
-    for (const char *line = from->warnings; *line;) {
-        size_t size = strcspn(line, "\n") + 1;
-        km_spec_warning_add(to, line, size);
-        line += size;
-    }
 }

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 // X(where, old, now): `where` is spec for a key of a spec, plan for one under `plan:`, else the key whose value it is
-// (design, algorithm, form ...). The one list: specs, --set and heads of emitted files are read by it. A
-// row goes with the next version.
+// (design, algorithm, form ...). The one list: specs, --set, tuning tables and heads of emitted files are
+// read by it. A row goes with the next version.
 #define KM_OLD_NAMES(X)                                                                                      \
     X(spec, restarts, n_init)                                                                                \
     X(design, shared, tiled)                                                                                 \
@@ -37,9 +37,7 @@ int km_name_is_replaced(char *text, size_t size, const char *name);
 // with `place`, "" or "FILE:LINE:COLUMN: ", unless it has that line.
 const char *km_name_today(km_spec *spec, const char *where, const char *name, const char *place);
 
-// Adds one line, with its newline, unless it is there; one that does not fit whole is left out.
-void km_spec_warning_add(km_spec *spec, const char *line, size_t size);
-// Adds the lines of `from` that `to` does not have, as far as there is room.
-void km_spec_warnings_add(km_spec *to, const km_spec *from);
+// Adds the lines, each with its newline, that are not there, as far as there is room for whole ones.
+void km_warnings_add(char warnings[KM_WARNINGS_MAX], const char *lines);
 
 #endif

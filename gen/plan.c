@@ -462,7 +462,7 @@ static km_status take_measured(km_plan *made, const km_spec *spec, const km_plan
     for (int64_t i = 0; i < found.picks_count && !taken; i++)
         KM_TRY_GOTO(try_measured(made, &taken, &found.picks[i], spec, params, err));
     made->tuned.stale = found.stale;
-    if (found.warning[0]) km_spec_warning_add(&made->spec, found.warning, strlen(found.warning));
+    km_warnings_add(made->spec.warnings, found.warnings);
 done:
     km_tuning_found_clear(&found);
     return status;

@@ -3,6 +3,7 @@
 #include "tuning.h"
 #include "../base/text.h"
 #include "numbers.h"
+#include "old_names.h"
 #include "words.h"
 #include "yaml_reader.h"
 
@@ -227,9 +228,6 @@ static km_status check_plan(const km_spec *spec, km_error *err) {
             return km_fail(err, KM_ERROR_SPEC, "plan must not name an algorithm: tables are of passes");
     }
     if (!has_design) return km_fail(err, KM_ERROR_SPEC, "plan must name the design");
-    if (spec->warnings[0]) // a table is younger than the old names
-        return km_fail(err, KM_ERROR_SPEC, "plan has an old name: %.*s", (int)strcspn(spec->warnings, "\n"),
-                       spec->warnings);
     return km_plan_check_fixed(spec, err);
 }
 
@@ -240,6 +238,22 @@ static km_status check_measurement(const km_tuning_entry *entry, km_target_kind 
     if (entry->points_from <= entry->points) return KM_OK;
     return km_fail(err, KM_ERROR_SPEC, "points_from must be at most points, %" PRId64 ", got %" PRId64,
                    entry->points, entry->points_from);
+}
+
+// What a line of warnings says, behind its place.
+static const char *sentence_of(const char *line) {
+    const char *at = strstr(line, " is an old name");
+    while (at && at > line + 1 && !(at[-2] == ':' && at[-1] == ' ')) at--;
+    return at ? at : line;
+}
+
+// Each old name once, where it stands first: a table has as many plans as entries.
+static void note_old_names(km_tuning *tuning, const char *lines) {
+    for (; *lines; lines += strcspn(lines, "\n") + 1) {
+        char line[512];
+        snprintf(line, sizeof line, "%.*s\n", (int)strcspn(lines, "\n"), lines);
+        if (!strstr(tuning->warnings, sentence_of(line))) km_warnings_add(tuning->warnings, line);
+    }
 }
 
 // Adds what was read to the table; `start` is where the entry begins.
@@ -261,6 +275,7 @@ static km_status add_entry(km_yaml *r, km_tuning *tuning, km_tuning_entry *entry
     memcpy(entry->numbers, spec->fixed, sizeof entry->numbers);
     entry->numbers_count = spec->fixed_count;
     entry->line = (int32_t)start->line + 1;
+    note_old_names(tuning, spec->warnings);
     int64_t place = place_of(tuning, entry);
     if (is_at(tuning, place, entry))
         return km_yaml_fail_at(r, start->line, start->column,

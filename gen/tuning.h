@@ -32,6 +32,8 @@ typedef struct km_tuning {
     int32_t driver;      // its major version; 0 on a CPU
     km_tuning_entry *entries;
     int64_t entries_count;
+    char
+        warnings[KM_WARNINGS_MAX]; // a line for each old name that was read as the one of today (old_names.h)
 } km_tuning;
 
 void km_tuning_init(km_tuning *tuning);

@@ -5,6 +5,7 @@
 #include "design.h"
 #include "fit_time.h"
 #include "numbers.h"
+#include "old_names.h"
 #include "spec_fields.h"
 #include "words.h"
 
@@ -201,6 +202,7 @@ static km_status ask_users(search *s, km_tuning *table, const km_plan_params *pa
     int is_target = is_same_target(table->target, s->model->spec.target);
     if (is_own && !is_target && params->tuning_found) return KM_OK; // the user wants an older target for once
     if (!is_own || !is_target) return fail_foreign(table, name, s->model, err);
+    km_warnings_add(s->found->warnings, table->warnings);
     return add_table(s, table, name, 1, 1, err);
 }
 
@@ -210,7 +212,7 @@ static km_status ask_given(search *s, km_tuning *table, const km_plan_params *pa
     km_status status = ask_users(s, table, params, &own);
     if (status == KM_ERROR_SPEC && params->tuning_found) {
         s->found->picks_count = 0; // it is the first table
-        snprintf(s->found->warning, sizeof s->found->warning, "%.900s; the tuning table is not used\n",
+        snprintf(s->found->warnings, sizeof s->found->warnings, "%.900s; the tuning table is not used\n",
                  own.text);
         return KM_OK;
     }

@@ -28,8 +28,8 @@ typedef struct km_tuning_found {
     int64_t tables_count;
     km_tuning_pick picks[KM_TUNING_PICKS_MAX];
     int64_t picks_count;
-    int64_t stale;      // entries that were left out because the templates are others now
-    char warning[1024]; // why a table that nobody named is not used; "": nothing to say
+    int64_t stale;                  // entries that were left out because the templates are others now
+    char warnings[KM_WARNINGS_MAX]; // lines: why a table that nobody named is not used, old names of one
 } km_tuning_found;
 
 // Tables that ship with kmgen (made by gen/embed.c at build time).

@@ -1339,6 +1339,10 @@ assert r["n_init"] == 3 and r["warnings"].count(sys.argv[2]) == 1, r["warnings"]
     warned "design blocks $said design gemm"
     run 2 explain "$work/in/old.yaml" --set half_filter=1 # old name
     in_stderr 'half_filter is an old name; write form tiles_fp16 or resident_fp16 in the place of 1' # old name
+    tuning_table 'NVIDIA H200' cuda:sm_90 'clusters: 40..41' 'type: float32' 'points: 10' 'ms: 1' \
+        'templates: 0123456789abcdef' 'plan: {design: registers, resident: 1}' >"$work/in/table.yaml" # old name
+    run 0 explain "$source_root/specs/small.yaml" --target cuda:sm_90 --tuning "$work/in/table.yaml"
+    warned "$work/in/table.yaml:12:31: resident $said blocks_per_sm" # old name
     command -v cc >/dev/null || return 0
     sed 's|^\(// soa_points *\)|// half_filter 1\n\1|' "$work/in/old.c" >"$work/in/half.c" # old name
     run 1 fit "$iris" -k 2..3 --source "$work/in/half.c"

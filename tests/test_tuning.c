@@ -108,6 +108,33 @@ START_TEST(round_trip) {
 }
 END_TEST
 
+#define HEAD "kmgen tuning: 1\ndevice: d\ntarget: cuda:sm_90\nentries:\n"
+#define SHAPE "  - features: 8\n    clusters: 3..5\n    type: float32\n"
+#define MEASURED "    points: 10\n    ms: 1\n    templates: 0123456789abcdef\n"
+#define PLAN "    plan: {design: tensor}\n"
+
+// A table of the version before is read, each old name is said once, and what is written has those of today.
+START_TEST(old_names) {
+    static const char other[] = "  - features: 9\n    clusters: 3..5\n    type: float32\n";
+    char text[2048], *written = NULL;
+    snprintf(text, sizeof text, "%s%s%s%s%s%s%s", HEAD, SHAPE, MEASURED,
+             "    plan: {design: shared, sums: ranges, resident: 1}\n", other, MEASURED, // old names
+             "    plan: {design: shared, block: 256}\n");                                // old name
+    ck_assert_msg(parse(text) == KM_OK, "%s", err.text);
+    ck_assert_str_eq(
+        tuning.warnings,
+        "t.yaml:11:20: design shared is an old name, which the next version refuses; write design tiled\n"
+        "t.yaml:11:34: sums ranges is an old name, which the next version refuses; write sums chunks\n"
+        "t.yaml:11:42: resident is an old name, which the next version refuses; write blocks_per_sm\n");
+    ck_assert_int_eq(tuning.entries[1].numbers[0].value, KM_DESIGN_TILED);
+    ck_assert_int_eq(km_tuning_to_yaml(&written, &tuning, &err), KM_OK);
+    ck_assert_ptr_nonnull(strstr(written, "    plan: {design: tiled, sums: chunks, blocks_per_sm: 1}\n"));
+    ck_assert_msg(parse(written) == KM_OK, "%s", err.text);
+    ck_assert_str_eq(tuning.warnings, "");
+    km_text_free(written);
+}
+END_TEST
+
 START_TEST(empty_table) {
     static const char text[] =
         "kmgen tuning: 1\ndevice: two cores\ntarget: cpu:avx2\ndriver: 0\nentries: []\n";
@@ -116,11 +143,6 @@ START_TEST(empty_table) {
     expect_text(text);
 }
 END_TEST
-
-#define HEAD "kmgen tuning: 1\ndevice: d\ntarget: cuda:sm_90\nentries:\n"
-#define SHAPE "  - features: 8\n    clusters: 3..5\n    type: float32\n"
-#define MEASURED "    points: 10\n    ms: 1\n    templates: 0123456789abcdef\n"
-#define PLAN "    plan: {design: tensor}\n"
 
 static const struct {
     const char *text, *sentence;
@@ -150,9 +172,10 @@ static const struct {
      "t.yaml:11:35: block must be 32..1024, got 4096"},
     {HEAD SHAPE MEASURED "    plan: {design: tensor, algorithm: lloyd}\n",
      "t.yaml:11:5: plan must not name an algorithm: tables are of passes"},
-    {HEAD SHAPE MEASURED "    plan: {design: shared}\n", // an old name
-     "t.yaml:11:5: plan has an old name: t.yaml:11:20: design shared is an old name, which the next version "
-     "refuses; write design tiled"},
+    {HEAD SHAPE MEASURED "    plan: {design: tiled, half_filter: 0}\n", // an old name
+     "t.yaml:11:27: half_filter is an old name; write form tiles_fp16 or resident_fp16 in the place of 1, "
+     "and "
+     "nothing in that of 0"},
     {HEAD SHAPE MEASURED PLAN "    threads: 2\n", "t.yaml:5:5: threads must be 0 or left out on CUDA"},
     {"kmgen tuning: 1\ndevice: d\ntarget: cpu:avx2\nentries:\n" SHAPE MEASURED "    plan: {design: lanes}\n",
      "t.yaml:5:5: threads must be given on a CPU"},
@@ -739,6 +762,25 @@ START_TEST(stale) {
 }
 END_TEST
 
+// The warning of an old name is the plan's, and the entry is used; a table of another device says nothing of its names.
+START_TEST(table_with_an_old_name) {
+    add(8, "3..12", "design: tensor, form: rounded, block: 256, blocks_per_sm: 1");
+    name_table();
+    char *name = strstr(texts[0], "blocks_per_sm: 1");
+    ck_assert_ptr_nonnull(name);
+    memcpy(name, "resident: 1     ", 16); // old name
+    expect_block("mine.yaml", 256);
+    ck_assert_ptr_nonnull(strstr(plan.spec.warnings,
+                                 ": resident is an old name, which the next version refuses; "
+                                 "write blocks_per_sm\n"));
+    ck_assert_ptr_null(strchr(strchr(plan.spec.warnings, '\n') + 1, '\n'));
+    set_device("cuda:sm_90", "NVIDIA H100 80GB HBM3");
+    params.tuning_found = 1;
+    expect_block("", OWN_BLOCK);
+    ck_assert_ptr_null(strstr(plan.spec.warnings, "old name"));
+}
+END_TEST
+
 START_TEST(foreign) {
     add(8, "3..12", "design: tensor, form: rounded, block: 256");
     name_table();
@@ -908,6 +950,7 @@ int main(void) {
     TCase *tests = tcase_create("tables");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, round_trip);
+    tcase_add_test(tests, old_names);
     tcase_add_test(tests, empty_table);
     tcase_add_loop_test(tests, refused, 0, REFUSALS_COUNT);
     tcase_add_test(tests, truncated);
@@ -929,6 +972,7 @@ int main(void) {
     tcase_add_test(lookup, free_memory);
     tcase_add_test(lookup, weights_and_labels);
     tcase_add_test(lookup, stale);
+    tcase_add_test(lookup, table_with_an_old_name);
     tcase_add_test(lookup, foreign);
     tcase_add_test(lookup, corrupt);
     tcase_add_test(lookup, threads);
