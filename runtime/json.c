@@ -37,6 +37,14 @@ json_t *km_json_integers(const int64_t *values, int64_t count) {
     return array;
 }
 
+// JSON integers of many readers, ours too, end at 2^63 - 1: a larger seed is a string of its digits.
+json_t *km_json_seed(uint64_t seed) {
+    char digits[24];
+    if (seed <= INT64_MAX) return json_integer((json_int_t)seed);
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)seed);
+    return json_string(digits);
+}
+
 json_t *km_json_string(const char *text) {
     json_t *string = json_string(text);
     if (string) return string;

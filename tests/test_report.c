@@ -6,6 +6,7 @@
 #include "quiet_check.h"
 #include <dirent.h>
 #include <jansson.h>
+#include <kmgen/explore.h>
 #include <kmgen/score.h>
 #include <math.h>
 #include <stdarg.h>
@@ -388,6 +389,69 @@ START_TEST(json_schema_of_scores) {
     json_decref(schema);
     km_text_free(text);
     km_label_scores_destroy(&scores);
+    km_data_destroy(&data);
+}
+END_TEST
+
+// The same of subsets.
+static void assert_figures_schema(const json_t *schema) {
+    const json_t *figures = json_object_get(json_object_get(schema, "definitions"), "figures");
+    const json_t *named = json_object_get(figures, "properties");
+    ck_assert(json_is_false(json_object_get(figures, "additionalProperties")));
+    ck_assert_int_eq((int)json_object_size(named), KM_RANK_COUNT);
+    for (int r = 0; r < KM_RANK_COUNT; r++)
+        ck_assert_ptr_nonnull(json_object_get(named, km_rank_name((km_rank)r)));
+}
+
+static const json_t *items_of(const json_t *schema, const char *key) {
+    return json_object_get(json_object_get(json_object_get(schema, "properties"), key), "items");
+}
+
+static const json_t *first_of(const json_t *root, const char *key) {
+    return json_array_get(json_object_get(root, key), 0);
+}
+
+START_TEST(json_schema_of_subsets) {
+    static const double points[] = {0, 1, 5, 6, 5, 9, 7, 8, 1, 2, 2, 3}, classes[] = {0, 1, 1, 0, 0, 1};
+    json_error_t error;
+    km_error err = {""};
+    km_data *data;
+    km_outcome *outcome;
+    km_explore_params params;
+    km_explore_result *found;
+    char *text;
+    json_t *schema = json_load_file(KM_TEST_DOCS "/explore.schema.json", JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(schema != NULL, "line %d: %s", error.line, error.text);
+    ck_assert_int_eq(km_data_from_memory(&data, points, 6, 2, KM_FLOAT64, 0, 0, NULL, &err), KM_OK);
+    ck_assert_int_eq(km_outcome_from_memory(&outcome, classes, 6, KM_OUTCOME_CLASSES, "y", &err), KM_OK);
+    km_explore_params_init(&params);
+    params.size_max = 1;
+    params.clusters = (const int32_t[]){2};
+    params.clusters_count = 1;
+    params.n_init = 3;
+    params.max_iter = 17;
+    params.tol = 0.25;
+    params.seed = UINT64_MAX;
+    params.outcome = outcome;
+    params.combine = 2;
+    ck_assert_msg(km_explore(&found, data, &params, &err) == KM_OK, "%s", err.text);
+    found->distances = 1; // which only a GPU counts
+    ck_assert_int_eq(km_explore_to_json(&text, found, &err), KM_OK);
+    json_t *root = json_loads(text, 0, &error);
+    assert_schema_keys(schema, root, "subsets");
+    assert_figures_schema(schema);
+    assert_schema_keys(items_of(schema, "columns"), first_of(root, "columns"), "column");
+    assert_schema_keys(items_of(schema, "subsets"), first_of(root, "subsets"), "subset");
+    assert_schema_keys(items_of(schema, "combined"), first_of(root, "combined"), "combination");
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "n_init")), 3);
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "max_iter")), 17);
+    ck_assert(json_real_value(json_object_get(root, "tol")) == 0.25);
+    ck_assert_str_eq(json_string_value(json_object_get(root, "seed")), "18446744073709551615");
+    json_decref(root);
+    json_decref(schema);
+    km_text_free(text);
+    km_explore_destroy(&found);
+    km_outcome_destroy(&outcome);
     km_data_destroy(&data);
 }
 END_TEST
@@ -803,6 +867,7 @@ int main(void) {
     tcase_add_test(json, json_without_names);
     tcase_add_test(json, json_schema_keys);
     tcase_add_test(json, json_schema_of_scores);
+    tcase_add_test(json, json_schema_of_subsets);
     tcase_add_test(json, json_control_characters);
     tcase_add_test(json, digest_of_a_result);
     tcase_add_test(json, digest_is_the_same_everywhere);

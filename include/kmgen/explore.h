@@ -185,6 +185,8 @@ typedef struct km_explore_result {
     km_rank rank;             ///< What decided; never KM_RANK_AUTO.
     uint64_t seed;            ///< As in the params.
     int64_t n_init;           ///< As in the params.
+    int64_t max_iter;         ///< As in the params.
+    double tol;               ///< As in the params.
     double holdout;           ///< As in the params.
     int64_t outcome_rows;     ///< Rows that have an outcome; 0: there is none.
     int64_t outcome_held_out; ///< Of these, the ones that are held out.

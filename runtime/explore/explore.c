@@ -83,6 +83,8 @@ static void describe(explore *x) {
     result->scale = p->scale;
     result->seed = p->seed;
     result->n_init = p->n_init;
+    result->max_iter = p->max_iter;
+    result->tol = p->tol;
     result->holdout = p->holdout;
     result->best = p->best;
     result->classes = p->outcome ? p->outcome->classes : 0;

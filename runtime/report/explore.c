@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What km_explore found, as JSON and as a table for people.
+// What km_explore found, as JSON (docs/explore.schema.json is its contract) and as a table for people.
 #include "../../base/error.h"
 #include "../../base/text.h"
 #include "../explore/explored.h"
@@ -119,8 +119,10 @@ km_status km_explore_to_json(char **out, const km_explore_result *result, km_err
     failed |= json_object_set_new(root, "d", json_integer(result->d));
     failed |= json_object_set_new(root, "type", json_string(km_type_name(result->type)));
     failed |= json_object_set_new(root, "scale", json_string(km_scale_name(result->scale)));
-    failed |= json_object_set_new(root, "seed", json_integer((json_int_t)result->seed));
+    failed |= json_object_set_new(root, "seed", km_json_seed(result->seed));
     failed |= json_object_set_new(root, "n_init", json_integer(result->n_init));
+    failed |= json_object_set_new(root, "max_iter", json_integer(result->max_iter));
+    failed |= json_object_set_new(root, "tol", km_json_real(result->tol));
     failed |= json_object_set_new(root, "rank", json_string(km_rank_name(result->rank)));
     failed |= json_object_set_new(root, "possible", km_json_real(result->possible));
     failed |= json_object_set_new(root, "wanted", json_integer(result->wanted));

@@ -164,14 +164,6 @@ static json_t *strings_to_json(const char *const *strings, int64_t count) {
     return array;
 }
 
-// JSON integers of many readers, ours too, end at 2^63 - 1: a larger seed is a string of its digits.
-static json_t *seed_to_json(uint64_t seed) {
-    char digits[24];
-    if (seed <= INT64_MAX) return json_integer((json_int_t)seed);
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)seed);
-    return json_string(digits);
-}
-
 static json_t *digest_to_json(const km_result *result) {
     char text[32];
     snprintf(text, sizeof text, "xxh3:%016llx", (unsigned long long)km_result_digest(result));
@@ -194,7 +186,7 @@ static int fill_result(json_t *root, const km_result *result) {
     failed |= json_object_set_new(root, "target", km_json_string(result->target));
     failed |= json_object_set_new(root, "device", km_json_string(result->device));
     failed |= json_object_set_new(root, "tuned", tuned_to_json(&result->plan.tuned));
-    failed |= json_object_set_new(root, "seed", seed_to_json(result->seed));
+    failed |= json_object_set_new(root, "seed", km_json_seed(result->seed));
     failed |= json_object_set_new(root, "n_init", json_integer(result->n_init));
     failed |= json_object_set_new(root, "max_iter", json_integer(result->max_iter));
     failed |= json_object_set_new(root, "tol", json_real(result->tol));
