@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "golden_text.h"
+#include "scratch.h"
 #include "gen/cuda/subsets.h"
 #include "gen/source.h"
 #include "gen/template.h"
 
 #include <ctype.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,13 +269,8 @@ int golden_marks_make(golden_marks *marks) {
     return failed;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
 void golden_marks_clear(golden_marks *marks) {
-    if (marks->folder[0]) nftw(marks->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (marks->folder[0]) remove_folder(marks->folder);
     free(marks->marks);
     *marks = (golden_marks){.marks = NULL};
 }

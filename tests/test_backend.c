@@ -5,20 +5,16 @@
 //     test_backend cuda-registers|cuda-tensor|cuda-tiled|cuda-tiled-plain|cuda-sparse_warps[-expanded]
 //
 // Exits 77 (skipped) where the variant's device is missing.
-#include "cuda_context.h"
-#include "kernel_cache.h"
+#include "device_main.h"
 #include "../runtime/drawn.h"
 #include "reference.h"
 #include "rig.h"
 #include "short_form.h"
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const rig_variant *variant;
-static char folder[] = "/tmp/kmgen-test-XXXXXX";
-static const char *cache_dir;
 
 static const int64_t features[] = {1, 2, 3, 4, 5, 8, 13, 16, 32, 64, 100};
 enum { FEATURES_COUNT = sizeof features / sizeof *features };
@@ -50,7 +46,7 @@ static int is_brief(void) {
 
 static int build(rig *r, km_type type, int64_t d, const char *clusters, int weighted) {
     rig_params params = {
-        .type = type, .d = d, .clusters = clusters, .weighted = weighted, .cache_dir = cache_dir};
+        .type = type, .d = d, .clusters = clusters, .weighted = weighted, .cache_dir = cache};
     return rig_build(r, variant, &params);
 }
 
@@ -805,12 +801,8 @@ static void check_done(const rig *r, int64_t slot, const km_slot_state *state, c
 
 static void check_runs(km_type type, int64_t d, int weighted, const km_stop *stop) {
     rig r;
-    rig_params params = {.type = type,
-                         .d = d,
-                         .clusters = "2,3,5",
-                         .weighted = weighted,
-                         .concurrent = 2,
-                         .cache_dir = cache_dir};
+    rig_params params = {
+        .type = type, .d = d, .clusters = "2,3,5", .weighted = weighted, .concurrent = 2, .cache_dir = cache};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, d, weighted);
     ref_data points = ref_blobs(3001, d, 5, 1.5, 77, type);
     if (weighted) ref_weigh(&points, 6);
@@ -846,8 +838,7 @@ END_TEST
 START_TEST(few_changes_stop_a_run) {
     rig r;
     km_type type = served_type(KM_FLOAT64);
-    rig_params params = {
-        .type = type, .d = 2, .clusters = "3,300", .track_labels = 1, .cache_dir = cache_dir};
+    rig_params params = {.type = type, .d = 2, .clusters = "3,300", .track_labels = 1, .cache_dir = cache};
     if (!rig_build(&r, variant, &params)) {
         params.clusters = "3,8";
         ck_assert(rig_build(&r, variant, &params));
@@ -915,7 +906,7 @@ START_TEST(changed_labels_are_counted) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int64_t d = (int64_t[]){1, 2, 4, 5, 16, 32}[_i / 2];
     rig r;
-    rig_params params = {.type = type, .d = d, .clusters = "3,8", .track_labels = 1, .cache_dir = cache_dir};
+    rig_params params = {.type = type, .d = d, .clusters = "3,8", .track_labels = 1, .cache_dir = cache};
     if (variant->design == KM_DESIGN_TENSOR || !is_sampled(d))
         return; // tensor's may differ within the contract
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, d, 0);
@@ -950,7 +941,7 @@ END_TEST
 START_TEST(long_sums_stay_accurate) {
     enum { POINTS = 4 << 20 };
     rig r;
-    rig_params params = {.type = KM_FLOAT32, .d = 1, .clusters = "2", .one_block = 1, .cache_dir = cache_dir};
+    rig_params params = {.type = KM_FLOAT32, .d = 1, .clusters = "2", .one_block = 1, .cache_dir = cache};
     km_error err = {{0}};
     int64_t passes;
     const km_stop stop = {.max_iter = 5};
@@ -980,7 +971,7 @@ START_TEST(runs_do_not_see_each_other) {
     km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
     const km_stop stop = {.max_iter = 300};
     rig r;
-    rig_params params = {.type = type, .d = 3, .clusters = "2,3,5", .concurrent = 2, .cache_dir = cache_dir};
+    rig_params params = {.type = type, .d = 3, .clusters = "2,3,5", .concurrent = 2, .cache_dir = cache};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 3, 0);
     ref_data points = ref_blobs(70001, 3, 6, 3.0, 8, type);
     rig_load(&r, &points, 0, KM_SCALE_NONE);
@@ -1259,8 +1250,7 @@ START_TEST(finish_agrees_everywhere) {
     km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
     rig r, prebuilt;
     int weighted = served_weights(1);
-    rig_params params = {
-        .type = type, .d = 6, .clusters = "2,3", .weighted = weighted, .cache_dir = cache_dir};
+    rig_params params = {.type = type, .d = 6, .clusters = "2,3", .weighted = weighted, .cache_dir = cache};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 6, weighted);
     ck_assert(rig_build(&prebuilt, rig_variant_find("cpu-prebuilt"), &params));
     ref_data points = ref_blobs(is_brief() ? 70003 : 140009, 6, 7, 1.0, 3, type);
@@ -1525,12 +1515,8 @@ START_TEST(threads_do_not_change_a_bit) {
     int count = is_sample() ? 2 : is_brief() ? 3 : 5;
     rig r;
     int weighted = served_weights(1);
-    rig_params params = {.type = type,
-                         .d = 3,
-                         .clusters = "2,3,5",
-                         .concurrent = 2,
-                         .weighted = weighted,
-                         .cache_dir = cache_dir};
+    rig_params params = {
+        .type = type, .d = 3, .clusters = "2,3,5", .concurrent = 2, .weighted = weighted, .cache_dir = cache};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 3, weighted);
     ref_data points = ref_blobs(is_sample() ? 70003 : is_brief() ? 140009 : 200003, 3, 5, 3.0, 13, type);
     if (weighted) ref_weigh(&points, 14);
@@ -1678,11 +1664,6 @@ static Suite *suite_of(void) {
     return suite;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
 int main(int argc, char **argv) {
     variant = argc == 2 ? rig_variant_find(argv[1]) : NULL;
     if (!variant) {
@@ -1696,19 +1677,5 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s: %s\n", variant->name, err.text);
         return 1;
     }
-    if (variant->device != KM_HOST && km_device_count() == 0) {
-        printf("%s: skipped, no CUDA device\n", variant->name);
-        return 77;
-    }
-    if (variant->device != KM_HOST && !keep_cuda_context()) return 99;
-    if (!mkdtemp(folder)) return 99;
-    cache_dir = kernel_cache(folder);
-    SRunner *runner = srunner_create(suite_of());
-    // A CUDA context does not outlive a fork.
-    if (variant->device != KM_HOST) srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    return failed ? 1 : 0;
+    return device_main(variant->name, variant->device != KM_HOST, suite_of);
 }

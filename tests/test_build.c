@@ -8,7 +8,7 @@
 #include "../runtime/file.h"
 
 #include "quiet_check.h"
-#include <ftw.h>
+#include "scratch.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -146,15 +146,10 @@ static void setup(void) {
     params.module.log = &log_of_test;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
 static void teardown(void) {
     km_build_clear(&build);
     km_spec_clear(&spec);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    remove_folder(folder);
 }
 
 static void must_build(int compiled) {
@@ -287,7 +282,7 @@ START_TEST(fixed_numbers_stay) {
     ck_assert_int_eq(build.plan.design, KM_DESIGN_TENSOR);
     ck_assert_str_eq(build.warning, "");
     stub.spare_needed[KM_DESIGN_TENSOR] = INT64_MAX;
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    remove_folder(folder);
     for (int64_t i = 0; i < first.numbers_count; i++) {
         ck_assert_int_eq(km_spec_fix(&spec, first.numbers[i].name, first.numbers[i].text, &err), KM_OK);
     }
@@ -319,7 +314,7 @@ START_TEST(measured_plan_is_left) {
     ck_assert_str_eq(tuned.tuned.table, "t.yaml");
     must_build(1);
     ck_assert_str_eq(build.plan.tuned.table, "t.yaml");
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    remove_folder(folder);
     stub.refuses_tuned = _i;
     stub.spills_tuned = !_i;
     must_build(2);
@@ -349,7 +344,7 @@ START_TEST(plan_without_building) {
         ck_assert_int_eq(clusters_of(&plan), 19);
         if (!built) must_build(2);
     }
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    remove_folder(folder);
     ck_assert_int_eq(km_build_plan(&plan, &device, &params, &err), KM_OK);
     ck_assert_int_ne(access(folder, F_OK), 0);
     km_plan_clear(&plan);
@@ -454,7 +449,7 @@ START_TEST(given_text) {
     ck_assert_int_eq(spec.fixed_count, 0); // the caller's
 
     stub.spare_needed[emitted.design] = INT64_MAX;
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    remove_folder(folder);
     must_build(1);
     ck_assert_ptr_nonnull(strstr(build.warning, "the given source text"));
     params.source_text = "no C at all";

@@ -6,8 +6,7 @@
 //     test_cosine cpu|cpu-lanes|cuda
 //
 // Exits 77 (skipped) where the device is missing.
-#include "cuda_context.h"
-#include "kernel_cache.h"
+#include "device_main.h"
 #include "reference.h"
 #include "short_form.h"
 #include "../templates/both.h"
@@ -23,8 +22,6 @@
 #include <unistd.h>
 
 static const char *target = "cpu", *design = "prebuilt";
-static char folder[] = "/tmp/kmgen-cosine-XXXXXX";
-static char cache[4096];
 
 static void must(km_status status, const km_error *err, const char *what) {
     ck_assert_msg(status == KM_OK, "%s: %s: %s", what, km_status_name(status), err->text);
@@ -642,22 +639,5 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: test_cosine cpu|cpu-lanes|cuda\n");
         return 2;
     }
-    if (!strcmp(target, "cuda") && km_device_count() == 0) {
-        printf("cuda: skipped, no CUDA device\n");
-        return 77;
-    }
-    if (!strcmp(target, "cuda") && !keep_cuda_context()) return 99;
-    if (!mkdtemp(folder)) return 99;
-    char own[64];
-    snprintf(own, sizeof own, "%s/cache", folder);
-    snprintf(cache, sizeof cache, "%s", kernel_cache(own));
-    SRunner *runner = srunner_create(suite_of());
-    if (!strcmp(target, "cuda"))
-        srunner_set_fork_status(runner, CK_NOFORK); // its context does not outlive one
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command) != 0 || failed ? 1 : 0;
+    return device_main("cuda", !strcmp(target, "cuda"), suite_of);
 }

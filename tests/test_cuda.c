@@ -10,7 +10,7 @@
 #include "reference.h"
 #include "rig.h"
 #include "quiet_check.h"
-#include <ftw.h>
+#include "scratch.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -706,17 +706,12 @@ static int run_tests(int with_device) {
     return failed;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
 int main(void) {
     if (!mkdtemp(folder)) return 99;
     int failed = run_tests(0), devices = km_backend_cuda.device_count();
     if (!failed && devices) failed = run_tests(1);
     if (balloon.device) km_backend_cuda.device_close(&balloon.device);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    remove_folder(folder);
     if (failed) return 1;
     if (!devices) printf("skipped: no CUDA device\n");
     return devices ? 0 : 77;

@@ -6,15 +6,13 @@
 //     test_fit best-known                         larger published sets, which lie beside the project
 //
 // Exits 77 (skipped) where the device or the sets are missing. KMGEN_DATA names another folder of the larger sets.
-#include "cuda_context.h"
-#include "kernel_cache.h"
+#include "device_main.h"
 #include "reference.h"
 #include "short_form.h"
 #include "../templates/both.h"
 #include <kmgen/model.h>
 #include <kmgen/module.h>
 #include <kmgen/score.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +20,6 @@
 #include <unistd.h>
 
 static const char *target = "cpu", *design;
-static char folder[] = "/tmp/kmgen-test-XXXXXX";
-static char cache[4096]; // shared by all tests: compiled kernels
 
 // A job: points, spec and parameters of one fit -------------------------------------------------------------
 
@@ -2330,11 +2326,6 @@ static Suite *best_known_suite(void) {
     return suite;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
 int main(int argc, char **argv) {
     const char *what = argc == 2 ? argv[1] : "";
     int best_known = !strcmp(what, "best-known");
@@ -2354,21 +2345,5 @@ int main(int argc, char **argv) {
         printf("best known: skipped, %s is not there\n", big_path("s1.csv"));
         return 77;
     }
-    if (!strcmp(target, "cuda") && km_device_count() == 0) {
-        printf("cuda: skipped, no CUDA device\n");
-        return 77;
-    }
-    if (!strcmp(target, "cuda") && !keep_cuda_context()) return 99;
-    if (!mkdtemp(folder)) return 99;
-    char own[64];
-    snprintf(own, sizeof own, "%s/cache", folder);
-    snprintf(cache, sizeof cache, "%s", kernel_cache(own));
-    SRunner *runner = srunner_create(best_known ? best_known_suite() : suite_of());
-    // A CUDA context does not outlive a fork.
-    if (!strcmp(target, "cuda")) srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    return failed ? 1 : 0;
+    return device_main("cuda", !strcmp(target, "cuda"), best_known ? best_known_suite : suite_of);
 }

@@ -5,15 +5,11 @@
 //     test_properties cpu|cpu-prebuilt|cpu-lanes|cuda
 //
 // Exits 77 (skipped) where the device is missing.
-#include "cuda_context.h"
-#include "kernel_cache.h"
+#include "device_main.h"
 #include "reference.h"
 #include "short_form.h"
 #include <kmgen/model.h>
 #include <kmgen/module.h>
-
-#include "quiet_check.h"
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +17,6 @@
 #include <unistd.h>
 
 static const char *target = "cpu", *design;
-static char folder[] = "/tmp/kmgen-test-XXXXXX", cache[4096];
 
 // A fit and what it was given.
 typedef struct job {
@@ -540,11 +535,6 @@ static Suite *suite_of(void) {
     return suite;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
 int main(int argc, char **argv) {
     const char *what = argc == 2 ? argv[1] : "";
     if (strcmp(what, "cuda") == 0) {
@@ -555,21 +545,5 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: test_properties cpu|cpu-prebuilt|cpu-lanes|cuda\n");
         return 2;
     }
-    if (strcmp(target, "cuda") == 0 && km_device_count() == 0) {
-        printf("cuda: skipped, no CUDA device\n");
-        return 77;
-    }
-    if (strcmp(target, "cuda") == 0 && !keep_cuda_context()) return 99;
-    if (!mkdtemp(folder)) return 99;
-    char own[64];
-    snprintf(own, sizeof own, "%s/cache", folder);
-    snprintf(cache, sizeof cache, "%s", kernel_cache(own));
-    SRunner *runner = srunner_create(suite_of());
-    // A CUDA context does not outlive a fork.
-    if (strcmp(target, "cuda") == 0) srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    return failed != 0;
+    return device_main("cuda", !strcmp(target, "cuda"), suite_of);
 }
