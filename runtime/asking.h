@@ -7,6 +7,7 @@
 #include "../base/error.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 
 typedef struct km_asking {
     int (*stop)(void *user); // Asked by the thread that called the library; non-zero: all stop.
@@ -36,5 +37,21 @@ static inline km_status km_asking_status(km_asking *asking, km_error *err) {
     if (!asking || !atomic_load_explicit(&asking->is_stopped, memory_order_relaxed)) return KM_OK;
     return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted");
 }
+
+// What other threads have done, for one thread that waits for it and asks its caller meanwhile.
+typedef struct km_awaited {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t done; // under the lock
+} km_awaited;
+
+void km_awaited_init(km_awaited *awaited);
+void km_awaited_clear(km_awaited *awaited);
+
+// One more is done; from any thread.
+void km_awaited_add(km_awaited *awaited);
+
+// Returns at once when so many are done, or soon after the caller said stop. `asking` NULL: nobody is asked.
+void km_await(km_awaited *awaited, int64_t count, km_asking *asking);
 
 #endif

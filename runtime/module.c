@@ -144,10 +144,12 @@ typedef struct build {
     km_source_part texts[KM_SOURCE_PARTS_MAX];
     part parts[KM_SOURCE_PARTS_MAX];
     int64_t count;
-    int is_anew;             // binaries of the cache count as missing
-    atomic_llong next, done; // part that nobody has begun, parts that are done
-    km_asking *asking;       // NULL: nobody asks
-    km_asking asked;         // what it points to
+    int is_anew;                        // binaries of the cache count as missing
+    part *missing[KM_SOURCE_PARTS_MAX]; // those that the cache does not have
+    atomic_llong next;                  // of them: the first that nobody has begun
+    km_awaited made;                    // of them
+    km_asking *asking;                  // NULL: nobody asks
+    km_asking asked;                    // what it points to
 } build;
 
 static void part_clear(part *p) {
@@ -212,11 +214,10 @@ static km_status compile_part(part *p, const build *b, km_error *err) {
     return KM_OK;
 }
 
-// Takes a part from the cache, or compiles it there, one process at a time.
-static km_status get_part(part *p, const build *b) {
+// A part that the cache did not have: compiled there by one process at a time, or taken when another has done it.
+static km_status make_part(part *p, const build *b) {
     km_status status = KM_OK;
     if (b->cache->is_private) return compile_part(p, b, &p->err);
-    if (!b->is_anew && look_up(p, b->module->device)) return KM_OK;
     km_cache_lock(&p->entry, b->asking);
     status = km_asking_status(b->asking, &p->err);
     if (status == KM_OK && (b->is_anew || !look_up(p, b->module->device)))
@@ -225,37 +226,45 @@ static km_status get_part(part *p, const build *b) {
     return status;
 }
 
-// Part after part that nobody else has begun.
-static void get_some(build *b) {
-    for (int64_t i; (i = atomic_fetch_add(&b->next, 1)) < b->count;) {
+// One part after another that nobody else has begun.
+static void make_some(build *b, int64_t count) {
+    for (int64_t i; (i = atomic_fetch_add(&b->next, 1)) < count;) {
+        b->missing[i]->status = make_part(b->missing[i], b);
+        km_awaited_add(&b->made);
+    }
+}
+
+// What the cache has is there at once: no thread is started for it. Returns how many parts are missing.
+static int64_t take_cached(build *b) {
+    int64_t missing = 0;
+    for (int64_t i = 0; i < b->count; i++) {
         part *p = &b->parts[i];
         part_clear(p);
         p->was_damaged = 0; // told once
-        p->status = get_part(p, b);
-        atomic_fetch_add(&b->done, 1);
+        p->status = KM_OK;
+        int is_there = !b->cache->is_private && !b->is_anew && look_up(p, b->module->device);
+        if (!is_there) b->missing[missing++] = p;
     }
+    return missing;
 }
 
-// The caller's thread asks while others work.
-static void watch_others(build *b) {
-    while (atomic_load(&b->done) < b->count && !km_asking_stops(b->asking))
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-}
-
-// All parts, a thread each: they take about as long as the longest. One part is waited for by the thread that asks.
+// Missing parts have a thread each: they take about as long as the longest. The thread that may ask the caller waits
+// for them, or makes the only one.
 static km_status get_parts(build *b, const km_log *log, km_error *err) {
-    int64_t count = b->count;
+    int64_t count = take_cached(b);
     int threads = (int)count + (b->asking != NULL);
     atomic_store(&b->next, 0);
-    atomic_store(&b->done, 0);
+    km_awaited_init(&b->made);
 #pragma omp parallel num_threads(threads) if (count > 1)
     {
-        if (b->asking && omp_get_num_threads() > 1 && omp_get_thread_num() == 0) watch_others(b);
-        get_some(b);
+        if (b->asking && omp_get_num_threads() > 1 && omp_get_thread_num() == 0)
+            km_await(&b->made, count, b->asking);
+        make_some(b, count);
     }
+    km_awaited_clear(&b->made);
     // Whatever else became of a part: who said stop is not asked again.
     KM_TRY(km_asking_status(b->asking, err));
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < b->count; i++) {
         const part *p = &b->parts[i];
         if (p->was_damaged)
             km_log_line(log, KM_LOG_WARNING, "cache: %s is damaged, built again", p->entry.binary_path);

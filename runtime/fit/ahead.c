@@ -5,16 +5,16 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 // Nothing of it is shared with the fit's own thread until that has joined, but for what neither changes: the points'
 // description, and the caller's parameters.
 struct km_fit_ahead {
     pthread_t thread;
     int is_running, ordinal;
-    atomic_int is_done, is_stopped; // set by its thread, by the fit's
-    km_fit_params params;           // the caller's without callbacks, which are for one thread
-    km_fit_job job;                 // with a device of its own
+    km_awaited end;        // of its thread
+    atomic_int is_stopped; // by the fit's thread
+    km_fit_params params;  // the caller's without callbacks, which are for one thread
+    km_fit_job job;        // with a device of its own
     km_built built;
 };
 
@@ -36,7 +36,7 @@ static void *compile_ahead(void *user) {
         km_build_ahead(job->device, &params, NULL);
     }
     km_device_close(&job->device);
-    atomic_store(&a->is_done, 1);
+    km_awaited_add(&a->end);
     return NULL;
 }
 
@@ -56,6 +56,7 @@ void km_fit_begin_ahead(km_fit_job *f, int ordinal) {
                           .nonzeros = f->nonzeros,
                           .begin_ms = f->begin_ms};
     km_spec_init(&a->job.spec);
+    km_awaited_init(&a->end);
     f->ahead = a;
     a->is_running = km_spec_copy(&a->job.spec, &f->spec, NULL) == KM_OK &&
                     pthread_create(&a->thread, NULL, compile_ahead, a) == 0;
@@ -66,8 +67,7 @@ static km_status join(km_fit_job *f, km_error *err) {
     struct km_fit_ahead *a = f->ahead;
     km_asking *asking = f->asked ? &f->asking : NULL;
     if (!a || !a->is_running) return KM_OK;
-    while (!atomic_load(&a->is_done) && !km_asking_stops(asking))
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    km_await(&a->end, 1, asking);
     km_status status = km_asking_status(asking, err);
     if (status != KM_OK) atomic_store(&a->is_stopped, 1);
     pthread_join(a->thread, NULL);
@@ -86,6 +86,7 @@ km_built *km_fit_built_ahead(const km_fit_job *f) {
 void km_fit_free_ahead(km_fit_job *f) {
     if (!f->ahead) return;
     join(f, NULL);
+    km_awaited_clear(&f->ahead->end);
     km_text_free(f->ahead->job.table);
     km_spec_clear(&f->ahead->job.spec);
     free(f->ahead);
