@@ -316,7 +316,7 @@ done:
 }
 
 // Runs that are done leave the list.
-static km_status look(group *g, km_error *err) {
+static km_status poll_runs(group *g, km_error *err) {
     int64_t kept = 0;
     int has_empty = 0;
     for (int64_t i = 0; i < g->active_count; i++) has_empty |= g->states[g->active[i]].phase == KM_SLOT_EMPTY;
@@ -382,7 +382,7 @@ static km_status run_k(group *g, int64_t q, km_error *err) {
     int64_t passes = 0, distances = g->s->distances;
     while (g->active_count) {
         KM_TRY(pass(g, err));
-        KM_TRY(look(g, err));
+        KM_TRY(poll_runs(g, err));
         passes++;
     }
     double passed_ms = km_now_ms();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How many restarts of a K found the same clusters as the best of them. Runs stop by a tolerance, before they are at
-// rest, so that their costs differ far more than by rounding where their clusters are the same: what is compared is the
-// centroids, within the stopping tolerance, and the labels of a sample of the points.
+// rest, so that their inertias differ far more than by rounding where their clusters are the same: what is compared is
+// the centroids, within the stopping tolerance, and the labels of a sample of the points.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../criteria/pairs.h"
@@ -15,8 +15,8 @@
 
 // Labels whose adjusted Rand index is at least this are of the same clusters.
 #define SAME_LABELS 0.999
-// Restarts of a higher cost than this have other clusters: nobody looks.
-#define COST_RELATIVE 1e-2
+// Restarts whose inertia is higher by more than this have other clusters: they are not compared.
+#define INERTIA_RELATIVE 1e-2
 enum {
     POINTS_MAX = 20000,
     POINTS_MIN = 512,
@@ -114,7 +114,7 @@ static void count_agreed(sample *s, int64_t q, int64_t row, int64_t rows, double
     for (int64_t r = 0; r < f->restarts; r++) {
         const double *centroids = f->restart_centroids + (r * rows + row) * d;
         int agrees = r == best->restart || k == 1;
-        if (!agrees && best->inertias[r] <= best->inertia * (1 + COST_RELATIVE))
+        if (!agrees && best->inertias[r] <= best->inertia * (1 + INERTIA_RELATIVE))
             agrees = same_centroids(best->centroids, centroids, k, d, shift_max, taken) ||
                      same_labels(s, q, centroids, &is_labelled);
         best->restarts_agreed += agrees;
@@ -123,7 +123,7 @@ static void count_agreed(sample *s, int64_t q, int64_t row, int64_t rows, double
 
 km_status km_fit_restarts_agree(km_fit_job *f, double shift_max) {
     int64_t ks = f->spec.clusters_count, rows = 0, row = 0;
-    if (!f->restart_centroids || f->restarts == 1) return KM_OK; // those of equal cost were counted
+    if (!f->restart_centroids || f->restarts == 1) return KM_OK; // those of equal inertia were counted
     unsigned char *taken = malloc((size_t)f->spec.clusters[ks - 1]);
     if (!taken) return km_fail_memory(f->err, "the restarts that agreed", f->spec.clusters[ks - 1]);
     sample s = {.f = f};

@@ -75,14 +75,14 @@ static void load_point(double *out, const km_tune_points *points, const km_load_
 }
 
 static void add_point(km_tune_expected *to, const double *x, const double *squares, double margin) {
-    int64_t best = 0, near = 0;
+    int64_t best = 0, candidates = 0;
     for (int64_t j = 1; j < to->k; j++)
         if (squares[j] < squares[best]) best = j;
-    for (int64_t j = 0; j < to->k; j++) near += squares[j] <= squares[best] + margin;
-    for (int64_t j = 0; j < to->k && near > 1; j++) to->open[j] += squares[j] <= squares[best] + margin;
-    if (near == 1) to->sure[best]++;
+    for (int64_t j = 0; j < to->k; j++) candidates += squares[j] <= squares[best] + margin;
+    for (int64_t j = 0; j < to->k && candidates > 1; j++) to->open[j] += squares[j] <= squares[best] + margin;
+    if (candidates == 1) to->sure[best]++;
     for (int64_t f = 0; f < to->d; f++) {
-        if (near == 1) to->sums[best * to->d + f] += x[f];
+        if (candidates == 1) to->sums[best * to->d + f] += x[f];
         to->absolute[best * to->d + f] += fabs(x[f]);
     }
 }
