@@ -2,6 +2,7 @@
 // What the Python package needs beside the C interface: the layout of its structs, as the compiler made it of the
 // headers, and a progress function that seldom asks Python, which may have to wait for the interpreter's lock.
 #include "base/wording.h"
+#include "runtime/read/kinds.h"
 #include <kmgen/data.h>
 #include <kmgen/fit.h>
 #include <kmgen/kmgen.h>
@@ -97,6 +98,12 @@ int64_t km_python_layout(char *text, int64_t size) {
 KM_API void km_python_wording(void);
 void km_python_wording(void) {
     km_wording_of_python(1);
+}
+
+/// Whether a column of whole numbers that is called this is an id, as for tables that the program reads.
+KM_API int km_python_name_is_id(const char *name);
+int km_python_name_is_id(const char *name) {
+    return km_name_is_id(name);
 }
 
 /// What a fit asks while it runs. Functions of the interpreter are handed in, so that this file is of no one version of

@@ -10,7 +10,9 @@ import numpy as np
 
 from . import _library as lib
 from ._clusterers import KMeansSweep
+from ._errors import warn
 from ._results import Labels, Model
+from ._tables import choose_columns
 
 __all__ = ["Answer", "find_k"]
 
@@ -146,7 +148,8 @@ def find_k(X: Any, clusters: Any = "2..12", *, sample_weight: Any = None, **para
     Parameters
     ----------
     X : array, table or sparse matrix of shape (n, d)
-        The points.
+        The points. Of a table with names the features are the columns of numbers that are no ids, as where the program
+        reads one; a warning says what is left out, and ``answer.sweep.feature_names_in_`` has the features.
     clusters : str, range, list of int or int
         The list of K to look at.
     sample_weight : array of shape (n,), optional
@@ -166,7 +169,12 @@ def find_k(X: Any, clusters: Any = "2..12", *, sample_weight: Any = None, **para
     >>> kmgen.find_k(X, clusters="2..4").k
     3
     """
+    X, left_out = choose_columns(X)
+    if left_out:
+        warn(left_out)
     sweep = KMeansSweep(clusters, **params).fit(X, sample_weight=sample_weight)
+    if left_out:
+        sweep.warnings_.insert(0, left_out)
     result = sweep._result
     assert result is not None
     return Answer(

@@ -54,7 +54,8 @@ def _make_struct(name: str, rows: list[tuple[str, str, int, int]]) -> Any:
         at = offset + size
     if whole > at:
         found.append((f"_gap{at}", ctypes.c_byte * (whole - at)))
-    struct = type(name, (ctypes.Structure,), {"_fields_": found})
+    # Without a __dict__: setting a field that the bridge does not name is an AttributeError.
+    struct = type(name, (ctypes.Structure,), {"_fields_": found, "__slots__": ()})
     if ctypes.sizeof(struct) != whole:
         raise ImportError(f"{name} has {whole} bytes in C and {ctypes.sizeof(struct)} in Python")
     return struct
@@ -86,6 +87,7 @@ def _address(name: str) -> int | None:
 class Progress(ctypes.Structure):
     """The bridge's km_python_progress."""
 
+    __slots__ = ()
     _fields_ = [
         ("lock", ctypes.c_void_p),
         ("unlock", ctypes.c_void_p),
@@ -161,6 +163,7 @@ _OTHERS: dict[str, tuple[Any, list[Any]]] = {
     "km_algorithm_name": (_T, [_I4]),
     "km_design_name": (_T, [_I4]),
     "km_device_count": (ctypes.c_int, []),
+    "km_python_name_is_id": (ctypes.c_int, [_T]),
 }
 for _name, _arguments in _STATUS.items():
     getattr(dll, _name).argtypes = [*_arguments, _P]

@@ -321,6 +321,43 @@ def test_find_k(points):
     assert answer.sweep.models_[answer.k].inertia == answer.sweep.inertia_
 
 
+@pytest.mark.parametrize("way", ["pandas", "polars", "pyarrow"])
+def test_find_k_of_a_table(points, way):
+    library = pytest.importorskip(way)
+    make = library.table if way == "pyarrow" else library.DataFrame
+    n = len(points)
+    features = {"age": points[:, 0], "height": points[:, 1], "is_open": np.arange(n) % 2 == 0, "c": points[:, 2]}
+    others = {
+        "customer_id": np.random.default_rng(0).permutation(n),
+        "year": np.arange(n) + 1900,  # rises by whole steps
+        "city": ["Oslo", "Rome"] * (n // 2),
+        "since": np.arange(n).astype("M8[D]").astype("M8[ms]"),
+    }
+    with pytest.warns(kmgen.KmgenWarning, match=r"features are age, height, is_open, c; left out: ") as caught:
+        answer = kmgen.find_k(make({**others, **features}), "2..5")
+    assert "customer_id (id), year (id), city (text), since (date)" in str(caught[0].message)
+    assert answer.sweep.warnings_[0] == str(caught[0].message) and "customer_id (id)" in answer._repr_html_()
+    wanted = kmgen.find_k(np.column_stack([*features.values()]), "2..5")
+    assert answer.k == 3 and list(answer.sweep.feature_names_in_) == list(features)
+    assert (answer.labels == wanted.labels).all() and answer.sweep.inertia_ == wanted.sweep.inertia_
+    # What an estimator is given it uses, or refuses.
+    with pytest.raises(ValueError, match="column city does not hold numbers"):
+        kmgen.KMeansSweep("2..5").fit(make({**features, "city": others["city"]}))
+    assert kmgen.KMeans(3).fit(make({**features, "year": others["year"]})).n_features_in_ == 5
+
+
+def test_find_k_of_ids_only():
+    pandas = pytest.importorskip("pandas")
+    rises = pandas.DataFrame({"year": np.arange(60), "city": "Oslo"})
+    with pytest.warns(kmgen.KmgenWarning, match="features are year; left out: city"):
+        assert kmgen.find_k(rises, "2..3").sweep.n_features_in_ == 1
+    with pytest.raises(ValueError, match=r"no column of numbers that is no id: id \(id\), city \(text\)"):
+        kmgen.find_k(pandas.DataFrame({"id": np.arange(60), "city": "Oslo"}))
+    missing = pandas.DataFrame({"user_id": [1.0, 2.0, np.nan, 4.0] * 5, "x": np.arange(20) * 0.5 + 0.25})
+    with pytest.warns(kmgen.KmgenWarning, match="left out: user_id"):
+        kmgen.find_k(missing, "2..3")
+
+
 def test_a_page_of_an_answer_is_safe():
     points, _ = blobs()
     answer = kmgen.find_k(points, [2, 3])._replace(reason="<script>alert(1)</script>")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pathlib
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 
 import kmgen
 import pytest
+from kmgen import _library as lib
 
 
 def test_emit_and_explain(tmp_path):
@@ -80,3 +82,11 @@ def test_nvrtc_of_pypi_is_found(which, place, tmp_path):
     program = [str(tmp_path / "kmgen" / "program"), "info"]
     out = subprocess.run(program, check=True, capture_output=True, text=True).stdout
     assert f"kmgen/../nvidia/{place}/lib/libnvrtc.so.1" in out
+
+
+def test_a_field_that_is_not_listed_is_no_field():
+    made = [kind() for kind in vars(lib).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)]
+    assert len(made) > 10
+    for struct in made:
+        with pytest.raises(AttributeError):
+            struct.no_such_field = 1
