@@ -3,33 +3,127 @@
 #include <kmgen/module.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static int parse(const char **dir, cli_parser *parser) {
+typedef struct cache_options {
+    const char *dir;
+    int warms;
+    cli_changes changes;
+    km_warm_params warm;
+} cache_options;
+
+static int parse(cache_options *options, cli_parser *parser) {
     for (int id; (id = cli_next(parser)) != CLI_END;) {
-        if (id == CLI_STOP) return -1;
-        if (id == CLI_CACHE_DIR) *dir = parser->value;
+        int bad = 0;
+        switch (id) {
+        case CLI_STOP:
+            return -1;
+        case CLI_CACHE_DIR:
+            options->dir = parser->value;
+            break;
+        case CLI_WARM:
+            options->warms = 1;
+            break;
+        case CLI_POINTS:
+            bad = cli_int(parser, "--points", &options->warm.points, 1, INT64_MAX);
+            break;
+        case CLI_WEIGHTED:
+            options->warm.weighted = 1;
+            break;
+        case CLI_COMPILER:
+            options->warm.module.compiler = parser->value;
+            break;
+        default:
+            bad = cli_changes_take(&options->changes, parser, id);
+        }
+        if (bad) {
+            parser->exit = bad;
+            return -1;
+        }
     }
-    parser->exit = cli_positional(parser, 0, 1, "");
+    parser->exit =
+        options->warms ? cli_positional(parser, 1, INT32_MAX, "SPEC.yaml") : cli_positional(parser, 0, 1, "");
     return parser->exit ? -1 : 0;
+}
+
+// Options of --warm are without effect where nothing is compiled.
+static int refuse_options(const cli_parser *parser) {
+    static const struct {
+        cli_id id;
+        const char *name;
+    } names[] = {{CLI_POINTS, "--points"}, {CLI_WEIGHTED, "--weighted"}, {CLI_CLUSTERS, "--clusters"},
+                 {CLI_TARGET, "--target"}, {CLI_TYPE, "--type"},         {CLI_LAYOUT, "--layout"},
+                 {CLI_SET, "--set"},       {CLI_COMPILER, "--compiler"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (cli_given(parser, names[i].id))
+            return cli_usage(parser->command, "%s needs --warm SPEC.yaml...", names[i].name);
+    return 0;
+}
+
+static void show_warmed(const km_warmed *done, const char *path) {
+    if (done->status != KM_OK)
+        cli_line(stderr, "kmgen: %s: %s", path, done->err.text);
+    else
+        cli_line(stdout, "%s: %s, %s, %.0f ms", path, km_design_name(done->design),
+                 done->was_cached ? "nothing to compile" : "compiled", done->ms);
+}
+
+static int warm(cache_options *options, char **paths, int64_t count, const cli_command *command) {
+    km_error err = {""};
+    km_spec *specs = calloc((size_t)count, sizeof *specs);
+    km_warmed *done = calloc((size_t)count, sizeof *done);
+    km_status status = KM_OK;
+    int exit = 0;
+    int64_t read = 0;
+    if (!specs || !done) {
+        snprintf(err.text, sizeof err.text, "not enough memory for %lld specs", (long long)count);
+        status = KM_ERROR_MEMORY;
+    }
+    for (; read < count && status == KM_OK && !exit; read++) {
+        if (cli_refuse_table(command, paths[read])) exit = CLI_USAGE;
+        km_spec_init(&specs[read]);
+        if (!exit) status = km_spec_read(&specs[read], paths[read], &err);
+        if (!exit && status == KM_OK)
+            exit = cli_changes_apply(&specs[read], &options->warm.module.device, &options->changes, command);
+    }
+    options->warm.tuning_dir = cli_tuning_dir();
+    options->warm.module.log = cli_log();
+    if (status == KM_OK && !exit) {
+        status = km_cache_warm(done, specs, count, &options->warm, &err);
+        int tried = 0;
+        for (int64_t i = 0; i < count; i++) tried |= done[i].status != KM_OK || done[i].ms > 0;
+        for (int64_t i = 0; i < count && tried; i++) show_warmed(&done[i], paths[i]);
+        if (status != KM_OK) exit = tried ? CLI_FAILED : cli_error(status, &err);
+    } else if (!exit) {
+        exit = cli_error(status, &err);
+    }
+    for (int64_t i = 0; i < read; i++) km_spec_clear(&specs[i]);
+    free(specs);
+    free(done);
+    return exit;
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
     static const char *const actions[] = {"look", "clear", NULL};
-    const char *given = NULL;
+    cache_options options = {.warms = 0};
     km_cache_stats stats = {0};
     km_error err = {""};
     int action = 0;
     cli_parser parser;
+    km_warm_params_init(&options.warm);
     cli_parser_init(&parser, command, argc, argv);
-    if (parse(&given, &parser)) return parser.exit;
-    if (parser.first < argc) {
+    if (parse(&options, &parser)) return parser.exit;
+    if (!options.warms && refuse_options(&parser)) return CLI_USAGE;
+    if (!options.warms && parser.first < argc) {
         parser.value = argv[parser.first];
         if (cli_choice(&parser, "the action", &action, actions)) return CLI_USAGE;
     }
-    const char *dir = cli_cache_dir(given);
+    const char *dir = cli_cache_dir(options.dir);
     if (!dir)
         return cli_usage(command, "there is no cache folder: name one by --cache-dir or KMGEN_CACHE_DIR");
+    options.warm.module.cache_dir = dir;
+    if (options.warms) return warm(&options, argv + parser.first, argc - parser.first, command);
     km_status status = action ? km_cache_clear(&stats, dir, &err) : km_cache_look(&stats, dir, &err);
     if (status != KM_OK) return cli_error(status, &err);
     cli_line(stdout, "%s%s: %lld entr%s, %.1f MiB", action ? "removed from " : "", dir,
@@ -39,6 +133,18 @@ static int run(const cli_command *command, int argc, char **argv) {
 }
 
 static const cli_option options_list[] = {
+    {CLI_WARM, "warm", 0, NULL,
+     "compile what fits of these specs will need, several side by side,\n"
+     "so that the first one need not wait for the compiler"},
+    {CLI_POINTS, "points", 'n', "N", "about as many points as they will have; default: many"},
+    {CLI_WEIGHTED, "weighted", 0, NULL, "points will carry weights"},
+    {CLI_CLUSTERS, "clusters", 'k', "LIST", "the list of K instead of the specs'"},
+    {CLI_TARGET, "target", 't', "TARGET",
+     "auto (default: the GPU where there is one), cpu, cuda or cuda:N\ninstead of the specs'"},
+    {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the specs'"},
+    {CLI_LAYOUT, "layout", 0, "auto|dense|csr", "how points lie in memory, instead of the specs'"},
+    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. design=tiled"},
+    {CLI_COMPILER, "compiler", 0, "FILE", "as in kmgen fit"},
     {CLI_CACHE_DIR, "cache-dir", 0, "DIR",
      "folder of the cache; default: $KMGEN_CACHE_DIR, else\n"
      "$XDG_CACHE_HOME/kmgen, else ~/.cache/kmgen"},
@@ -47,11 +153,12 @@ static const cli_option options_list[] = {
 
 const cli_command cli_command_cache = {
     "cache",
-    "[OPTIONS] [look|clear]",
-    "Shows the cache of compiled modules, or clears it",
+    "[OPTIONS] [look|clear|SPEC.yaml...]",
+    "Shows the cache of compiled modules, clears it, or fills it",
     "Examples:\n"
     "  kmgen cache            where it is and how much it holds\n"
-    "  kmgen cache clear      removes what kmgen wrote there, nothing else\n",
+    "  kmgen cache clear      removes what kmgen wrote there, nothing else\n"
+    "  kmgen cache --warm a.yaml b.yaml -t cuda     compiles for fits to come\n",
     options_list,
     run,
 };

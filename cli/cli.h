@@ -69,6 +69,7 @@ typedef enum cli_id {
     CLI_SOURCE,
     CLI_COMPILER,
     CLI_CACHE_DIR,
+    CLI_WARM,
     CLI_DRY_RUN,
     CLI_WEIGHTED,
     CLI_SPACE,

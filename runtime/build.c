@@ -304,10 +304,6 @@ km_status km_build_plan(km_plan *plan, km_device *device, const km_build_params 
     return status;
 }
 
-km_status km_build_ahead(km_device *device, const km_build_params *params, km_error *err) {
-    km_build build;
-    km_build_init(&build);
-    km_status status = run(&build, device, params, COMPILES, err);
-    km_build_clear(&build);
-    return status;
+km_status km_build_ahead(km_build *build, km_device *device, const km_build_params *params, km_error *err) {
+    return run(build, device, params, COMPILES, err);
 }

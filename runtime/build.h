@@ -37,7 +37,8 @@ km_status km_build_on(km_build *build, km_device *device, const km_build_params 
 // The plan that km_build_on takes, nothing compiled: what its cache does not know of spills is not known here either.
 km_status km_build_plan(km_plan *plan, km_device *device, const km_build_params *params, km_error *err);
 
-// Compiles into the cache what km_build_on would build; the device may be one of km_compiler_open.
-km_status km_build_ahead(km_device *device, const km_build_params *params, km_error *err);
+// Compiles into the cache what km_build_on would build; the device may be one of km_compiler_open. The module has no
+// kernels.
+km_status km_build_ahead(km_build *build, km_device *device, const km_build_params *params, km_error *err);
 
 #endif

@@ -1274,6 +1274,25 @@ assert a == b' "$work/stdout" "$work/first.json"
     expect "clear removed what is not kmgen's, or left what is" test "$(ls "$work/cache")" = mine.txt
     run 0 cache --cache-dir "$work/none"
     in_stdout '0 entries'
+    # Specs are compiled ahead, side by side: a fit then finds its module, and a second time there is nothing to do.
+    for d in 3 4; do
+        printf 'features: %s\nclusters: 2..5\ntarget: cpu\nplan:\n  design: lanes\n' $d >"$work/in/warm$d.yaml"
+    done
+    local warming=(cache --warm "$work/in/warm3.yaml" "$work/in/warm4.yaml" --compiler "$source_root/tests/quick_cc.sh")
+    run 0 "${warming[@]}"
+    expect "two specs are not compiled" test "$(grep -c ': lanes, compiled, ' "$work/stdout")" = 2
+    run 0 "${warming[@]}"
+    expect "they are compiled again" test "$(grep -c ': lanes, nothing to compile, ' "$work/stdout")" = 2
+    run 0 fit "$work/in/warm4.yaml" "$iris" --compiler "$source_root/tests/quick_cc.sh" -v
+    in_stderr 'module: loaded lanes .* cache hit'
+    printf 'clusters: 2..4\n' >"$work/in/warm4.yaml" # without features there is no plan
+    run 1 "${warming[@]}"
+    in_stderr 'warm4.yaml: '
+    in_stdout 'warm3.yaml: lanes, nothing'
+    run 2 cache --warm
+    run 2 cache --points 5
+    in_stderr '--points needs --warm'
+    run 0 cache clear
     run 2 cache claer
     in_stderr 'did you mean clear'
     run 1 "${arguments[@]}" --cache-dir /proc/none

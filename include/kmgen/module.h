@@ -84,6 +84,33 @@ KM_API km_status km_cache_check(const char *cache_dir, km_error *err);
 /// folder. KM_ERROR_IO: the folder cannot be looked into. Reads only: safe beside running processes.
 KM_API km_status km_cache_look(km_cache_stats *stats, const char *cache_dir, km_error *err);
 
+/// What km_cache_warm takes beside specs.
+typedef struct km_warm_params {
+    int64_t points;         ///< About as many as fits will have, which some plans depend on. Default 0: many.
+    int32_t weighted;       ///< Points will carry weights. Default 0.
+    const char *tuning_dir; ///< As in km_fit_params. Default NULL.
+    /// `cache_dir` is needed; `device` as in km_fit_params, default KM_DEVICE_AUTO: the GPU where there is one.
+    km_module_params module;
+} km_warm_params;
+
+/// What became of a spec.
+typedef struct km_warmed {
+    km_status status;
+    km_error err; ///< The sentence, where that is not KM_OK.
+    km_design design;
+    int32_t was_cached; ///< Nothing was to be compiled.
+    double ms;          ///< How long it took, beside the others.
+} km_warmed;
+
+/// Sets every field to its default. The struct owns nothing.
+KM_API void km_warm_params_init(km_warm_params *params);
+
+/// Compiles into the cache what fits of these specs (with features and a list of K) will need, several specs side by
+/// side: their first fit is then as fast as the second. `done`: the caller's, one for each spec. Returns the first
+/// failure, after all specs were tried.
+KM_API km_status km_cache_warm(km_warmed *done, const km_spec *specs, int64_t count,
+                               const km_warm_params *params, km_error *err);
+
 /// Removes every entry that kmgen wrote in `cache_dir`, nothing else; `*removed` (NULL is allowed) gets what that was.
 /// KM_ERROR_IO: the folder cannot be looked into. Safe beside running processes: a module that is loaded stays usable.
 KM_API km_status km_cache_clear(km_cache_stats *removed, const char *cache_dir, km_error *err);

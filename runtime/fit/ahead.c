@@ -26,6 +26,8 @@ static void *compile_ahead(void *user) {
     struct km_fit_ahead *a = user;
     km_fit_job *job = &a->job;
     km_build_params params;
+    km_build build;
+    km_build_init(&build);
     km_status status = km_compiler_open(&job->device, a->ordinal, a->params.compiler, NULL, NULL);
     if (status == KM_OK && job->device->facts.has_compiler) {
         km_fit_read_table(job);
@@ -33,8 +35,9 @@ static void *compile_ahead(void *user) {
         params.built = &a->built;
         params.module.stop = is_stopped;
         params.module.stop_user = a;
-        km_build_ahead(job->device, &params, NULL);
+        km_build_ahead(&build, job->device, &params, NULL);
     }
+    km_build_clear(&build);
     km_device_close(&job->device);
     km_awaited_add(&a->end);
     return NULL;
