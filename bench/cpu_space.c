@@ -3,7 +3,7 @@
 // machine disturbs a sample at most by what it leaves in the caches. All plans are compiled and checked first; then
 // come rounds of all of them, and the least of a plan's times counts. It prints what `kmgen tune --json` writes, for
 // bench/model.py.
-// usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER [float64]
+// usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER [float64] [TARGET]
 #include "base/clock.h"
 #include "base/text.h"
 #include "gen/space.h"
@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -123,11 +124,15 @@ static km_status make_result(km_tune_result *result, km_space *space, km_device 
     km_plan_params params;
     km_spec_init(&result->spec);
     result->spec.features = atoll(argv[1]);
-    if (argv[6]) result->spec.type = KM_FLOAT64;
+    for (char **more = argv + 6; *more; more++)
+        if (!strcmp(*more, "float64"))
+            result->spec.type = KM_FLOAT64;
+        else
+            KM_TRY(km_spec_set_target(&result->spec, *more, &err));
     KM_TRY(km_spec_set_clusters(&result->spec, argv[2], &err));
     KM_TRY(km_spec_fix(&result->spec, "algorithm", "lloyd", &err));
     KM_TRY(km_spec_fix(&result->spec, "concurrent_restarts", "1", &err));
-    result->spec.target = device->facts.target;
+    if (!result->spec.target.arch) result->spec.target = device->facts.target;
     result->facts = device->facts;
     result->points = atoll(argv[3]);
     result->threads = 1;
@@ -149,8 +154,9 @@ int main(int argc, char **argv) {
     km_tune_points points;
     km_space space;
     char *text;
-    if (argc != 6 && argc != 7) {
-        fprintf(stderr, "usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER [float64]\n");
+    if (argc < 6 || argc > 8) {
+        fprintf(stderr,
+                "usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER [float64] [TARGET]\n");
         return 2;
     }
     must(km_device_open(&device, KM_HOST, NULL, NULL, &err));

@@ -26,7 +26,7 @@ import sys
 
 import tables
 
-KEPT = ["kmgen", "device", "target", "driver", "compiler", "features", "clusters", "type", "points", "threads",
+KEPT = ["kmgen", "device", "target", "driver", "facts", "compiler", "features", "clusters", "type", "points", "threads",
         "read_ms", "default", "best", "noise"]
 KEPT_OF_CANDIDATES = ["plan", "predicted_ms", "outcome", "ms", "samples"]
 HEAD = ["device", "features", "K", "type", "candidates", "measured", "rank correlation", "first choice, ms", "best, ms",

@@ -4,7 +4,7 @@
 //     model_predict SPACE.json
 //
 // Prints a JSON list: the predicted ms of each candidate of what `kmgen tune --json` wrote, in its order, for the
-// nominal device of its target; null where the planner of today refuses the plan.
+// device that the space tells of, or the nominal one of its target; null where the planner of today refuses the plan.
 #include "base/error.h"
 #include "base/text.h"
 #include <jansson.h>
@@ -34,6 +34,19 @@ static km_status read_spec(km_spec *spec, const json_t *space, km_error *err) {
     spec->type =
         json_is_string(type) && !strcmp(json_string_value(type), "float64") ? KM_FLOAT64 : KM_FLOAT32;
     return km_spec_set_target(spec, json_is_string(target) ? json_string_value(target) : "", err);
+}
+
+// The device that was measured, where the space says what it is.
+static void read_facts(km_device_facts *facts, const json_t *space) {
+    const json_t *told = json_object_get(space, "facts");
+    if (!told) return;
+    facts->units = json_integer_value(json_object_get(told, "units"));
+    facts->cache_bytes = json_integer_value(json_object_get(told, "cache_bytes"));
+    facts->bandwidth_gbs = json_number_value(json_object_get(told, "bandwidth_gbs"));
+    facts->clock_ghz = json_number_value(json_object_get(told, "clock_ghz"));
+    facts->fp32_per_cycle = json_number_value(json_object_get(told, "fp32_per_cycle"));
+    facts->fp64_per_cycle = json_number_value(json_object_get(told, "fp64_per_cycle"));
+    facts->has_integers = json_is_true(json_object_get(told, "has_integers"));
 }
 
 // The candidate's ms as JSON, null where there is no such plan.
@@ -66,12 +79,16 @@ static km_status predict_all(json_t *out, const json_t *space, km_error *err) {
     const json_t *candidates = json_object_get(space, "candidates");
     km_spec spec;
     km_plan_params params;
+    km_device_facts facts;
     km_spec_init(&spec);
     km_plan_params_init(&params);
     params.untuned = 1;
     params.points = json_integer_value(json_object_get(space, "points"));
     params.threads = json_integer_value(json_object_get(space, "threads"));
     km_status status = read_spec(&spec, space, err);
+    km_device_facts_init(&facts, spec.target);
+    read_facts(&facts, space);
+    params.facts = &facts;
     for (size_t i = 0; i < json_array_size(candidates) && status == KM_OK; i++) {
         json_t *ms = NULL;
         status = predict(&ms, &spec, &params, json_object_get(json_array_get(candidates, i), "plan"), err);

@@ -243,8 +243,8 @@ static int tune_one(const tune_options *options, const km_spec *spec, int64_t co
     if (status != KM_OK) return cli_error(status, &err);
     int exit = write_outputs(options, result, count);
     if (result->stopped)
-        cli_note("stopped %s; the same command goes on where it was",
-                 cli_interrupted() ? "by a signal" : "at the end of the budget");
+        cli_note("stopped %s%s", cli_interrupted() ? "by a signal" : "at the end of the budget",
+                 options->tune.tuning_dir ? "; the same command goes on where it was" : "");
     km_tune_result_destroy(&result);
     return exit;
 }

@@ -32,6 +32,8 @@ typedef struct km_design_code {
     int64_t (*workspace_bytes)(const km_plan *plan, int64_t n);
     // What of it grows with the points; returns how many rows. NULL: none.
     int (*point_memory)(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan);
+    // Whether passes of the plan do without a number that it has: a tuning need not try others. NULL: they need each.
+    int (*is_idle)(const km_plan *plan, km_param param);
     int is_csr;        // works on points in the layout CSR: plan->nonzeros is known
     int scores_decide; // labels are those of scores in the plan's type: ambiguous points are not decided in double
     int sums_vary; // the same labels may give sums that differ in their last digits from pass to pass

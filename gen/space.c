@@ -79,13 +79,19 @@ static int is_fixed(const km_spec *spec, const char *name) {
     return 0;
 }
 
+static int is_idle(const km_plan *plan, km_param param) {
+    const km_design_code *code = km_design_code_of(plan->design);
+    return code->is_idle && code->is_idle(plan, param);
+}
+
 // The next number of the plan to fix, KM_PARAM_COUNT when none is left. Those that are multiples of the planner's own
 // come last: it follows from the others.
 static km_param next_axis(const walk *w, const km_plan *plan) {
     for (int relative = 0; relative <= 1; relative++)
         for (int i = 0; i < KM_PARAM_COUNT; i++)
             if (tunes[i][0] && is_relative((km_param)i) == relative &&
-                km_plan_value(plan, (km_param)i) >= 0 && !is_fixed(&w->spec, km_param_name((km_param)i)))
+                km_plan_value(plan, (km_param)i) >= 0 && !is_idle(plan, (km_param)i) &&
+                !is_fixed(&w->spec, km_param_name((km_param)i)))
                 return (km_param)i;
     return KM_PARAM_COUNT;
 }

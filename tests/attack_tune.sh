@@ -135,6 +135,21 @@ expect "a signal ends it: $?" [ $? != 1 ]
 expect "what was found is written" python3 -c 'import json; assert json.load(open("stopped.json"))["stopped"]'
 expect "no worker outlives the signal" await no_workers
 
+# Where its folder cannot be made, a table that is named elsewhere is enough.
+echo >file
+unmade() {
+    XDG_DATA_HOME=$work/file/none run tune spec.yaml --target cpu:avx2 --points 20000 --compiler "$work/cc.sh" "$@"
+}
+unmade -q
+expect "without a folder nothing is measured" [ "$status" = 1 ]
+expect "the way out is named" said 'cannot make the folder .*--output'
+for seconds in 3 6 12 24 48 96; do
+    unmade --budget "${seconds}s" --output named.yaml
+    [ -s named.yaml ] && break
+done
+expect "a table that is named is written" grep -q 'clusters: 3..4' named.yaml
+expect "and what is lost is said" said 'warning: tune: nothing is kept for a later run: '
+
 # A table that is none is left alone, and nothing is measured.
 known=$(lines)
 table=$(echo "$tables"/*.journal | sed 's/[.]journal$/_avx2.yaml/')

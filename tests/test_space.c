@@ -135,6 +135,27 @@ START_TEST(full_has_more) {
 }
 END_TEST
 
+// int16 scores have tiles of their own: plans that differ in others only would be one plan, measured many times.
+START_TEST(idle_numbers) {
+    int64_t with = 0, without = 0;
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "lanes", &err), KM_OK);
+    make("cpu:avx512", 8, "2..12", 0);
+    check_space();
+    for (int64_t i = 0; i < space.count; i++) {
+        const km_tune_candidate *candidate = &space.candidates[i];
+        ck_assert_int_ge(number_of(candidate, "tile_clusters"), 1);
+        if (number_of(candidate, "int16_scores"))
+            with++;
+        else
+            without++;
+    }
+    ck_assert_int_eq(with, 1);
+    ck_assert_int_gt(without, 4);
+    make("cpu:avx2", 8, "2..12", 0); // has none
+    ck_assert_int_gt(space.count, 4);
+}
+END_TEST
+
 // What the spec fixes stays fixed, and is no number of a candidate.
 START_TEST(fixed_numbers) {
     ck_assert_int_eq(km_spec_fix(&spec, "design", "registers", &err), KM_OK);
@@ -184,6 +205,7 @@ int main(void) {
     tcase_add_test(tests, values);
     tcase_add_test(tests, candidates);
     tcase_add_test(tests, full_has_more);
+    tcase_add_test(tests, idle_numbers);
     tcase_add_test(tests, fixed_numbers);
     tcase_add_test(tests, decisive_numbers);
     suite_add_tcase(suite, tests);

@@ -127,6 +127,12 @@ static void check_top(const json_t *root, const km_tune_result *result) {
     const json_t *clusters = json_object_get(root, "clusters");
     assert_string(root, "kmgen", KM_VERSION);
     assert_integer(root, "driver", result->driver);
+    assert_integer(json_object_get(root, "facts"), "units", result->facts.units);
+    assert_integer(json_object_get(root, "facts"), "cache_bytes", result->facts.cache_bytes);
+    assert_real(json_object_get(root, "facts"), "bandwidth_gbs", result->facts.bandwidth_gbs);
+    assert_real(json_object_get(root, "facts"), "clock_ghz", result->facts.clock_ghz);
+    assert_real(json_object_get(root, "facts"), "fp32_per_cycle", result->facts.fp32_per_cycle);
+    assert_real(json_object_get(root, "facts"), "fp64_per_cycle", result->facts.fp64_per_cycle);
     assert_string(root, "compiler", result->compiler);
     assert_integer(root, "features", result->spec.features);
     ck_assert_uint_eq(json_array_size(clusters), (size_t)result->spec.clusters_count);

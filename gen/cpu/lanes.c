@@ -44,8 +44,15 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     return KM_OK;
 }
 
+// int16 scores have tiles of their own; floats have these where data leave no room for int16 scores.
+static int is_idle(const km_plan *plan, km_param param) {
+    int is_tile = param == KM_PARAM_tile_clusters || param == KM_PARAM_vectors;
+    return is_tile && km_plan_value(plan, KM_PARAM_int16_scores) > 0;
+}
+
 void km_cpu_names_any_d(km_env *env, const char **root, const km_plan *plan) {
     names_of(env, root, plan, 1);
 }
 
-const km_design_code km_design_lanes = {.estimate = estimate, .decide = decide, .names = names};
+const km_design_code km_design_lanes = {
+    .estimate = estimate, .decide = decide, .names = names, .is_idle = is_idle};

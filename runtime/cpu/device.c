@@ -84,6 +84,17 @@ static void cpuinfo_find(char *out, size_t size, const char *text, const char *k
     if (length > 0) snprintf(out, size, "%.*s", length, at);
 }
 
+// FMA lanes of a core in a cycle. AMD's family 25 (Zen 4, where it has AVX-512) multiplies half of a vector of 64 bytes
+// in each of its two units, others a whole one.
+static double fma_lanes(int32_t isa, const char *cpuinfo) {
+    static const double lanes[] = {4, 8, 16, 32, 8}; // by km_isa
+    char vendor[32] = "", family[32] = "";
+    cpuinfo_find(vendor, sizeof vendor, cpuinfo, "vendor_id");
+    cpuinfo_find(family, sizeof family, cpuinfo, "cpu family");
+    int has_halves = isa == KM_ISA_AVX512 && !strcmp(vendor, "AuthenticAMD") && !strcmp(family, "25");
+    return has_halves ? lanes[KM_ISA_AVX2] : lanes[isa];
+}
+
 static void facts_fill(km_device_facts *facts) {
     *facts = (km_device_facts){.target = {KM_TARGET_CPU, isa_of_machine()}};
     char text[4096] = "", clock[32] = "0";
@@ -108,8 +119,7 @@ static void facts_fill(km_device_facts *facts) {
     facts->bandwidth_gbs =
         12.0 * (double)facts->units; // what one core of a server reads; more cores share more
     if (facts->bandwidth_gbs > 200.0) facts->bandwidth_gbs = 200.0;
-    static const double lanes[] = {4, 8, 16, 32, 8}; // FMA lanes a cycle, by km_isa
-    facts->fp32_per_cycle = lanes[facts->target.arch];
+    facts->fp32_per_cycle = fma_lanes(facts->target.arch, text);
     facts->fp64_per_cycle = facts->fp32_per_cycle / 2;
     facts->has_integers = int16_products_of_machine();
 }

@@ -50,6 +50,22 @@ static json_t *index_to_json(const km_tune_result *result, int64_t index) {
     return km_tune_candidate_at(result, index) ? json_integer(index) : json_null();
 }
 
+// What the cost model takes of the device.
+static json_t *facts_to_json(const km_device_facts *facts) {
+    json_t *object = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(object, "units", json_integer(facts->units));
+    failed |= json_object_set_new(object, "cache_bytes", json_integer(facts->cache_bytes));
+    failed |= json_object_set_new(object, "bandwidth_gbs", km_json_real(facts->bandwidth_gbs));
+    failed |= json_object_set_new(object, "clock_ghz", km_json_real(facts->clock_ghz));
+    failed |= json_object_set_new(object, "fp32_per_cycle", km_json_real(facts->fp32_per_cycle));
+    failed |= json_object_set_new(object, "fp64_per_cycle", km_json_real(facts->fp64_per_cycle));
+    failed |= json_object_set_new(object, "has_integers", json_boolean(facts->has_integers));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
 static int fill_result(json_t *root, const km_tune_result *result) {
     char target[32];
     int failed = 0;
@@ -58,6 +74,7 @@ static int fill_result(json_t *root, const km_tune_result *result) {
     failed |= json_object_set_new(root, "device", km_json_string(result->facts.name));
     failed |= json_object_set_new(root, "target", json_string(target));
     failed |= json_object_set_new(root, "driver", json_integer(result->driver));
+    failed |= json_object_set_new(root, "facts", facts_to_json(&result->facts));
     failed |= json_object_set_new(root, "compiler", km_json_string(result->compiler));
     failed |= json_object_set_new(root, "features", json_integer(result->spec.features));
     failed |= json_object_set_new(root, "clusters", clusters_to_json(&result->spec));

@@ -30,6 +30,12 @@ static void end_line(int file) {
     if (size > 0 && pread(file, &last, 1, size - 1) == 1 && last != '\n' && write(file, "\n", 1) != 1) return;
 }
 
+static km_status open_lines(km_journal *journal, km_error *err) {
+    journal->file = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (journal->file >= 0) return KM_OK;
+    return km_fail(err, KM_ERROR_IO, "cannot write %.500s: %s", journal->path, strerror(errno));
+}
+
 km_status km_journal_open(km_journal *journal, const char *folder, const char *name, const char *about,
                           km_error *err) {
     *journal = (km_journal){.file = -1, .lock = -1};
@@ -51,14 +57,12 @@ km_status km_journal_open(km_journal *journal, const char *folder, const char *n
             "other: wait until it is done, or stop it",
             journal->lock_path);
     }
-    journal->file = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (journal->file >= 0) {
+    km_status status = open_lines(journal, err);
+    if (status == KM_OK)
         end_line(journal->file);
-        return KM_OK;
-    }
-    km_fail(err, KM_ERROR_IO, "cannot write %.500s: %s", journal->path, strerror(errno));
-    km_journal_close(journal);
-    return KM_ERROR_IO;
+    else
+        km_journal_close(journal);
+    return status;
 }
 
 void km_journal_close(km_journal *journal) {
@@ -122,6 +126,7 @@ km_status km_journal_add(km_journal *journal, const km_tune_candidate *candidate
                    written < 0 ? strerror(errno) : "the disk is full");
 }
 
+// The journal of other shapes takes this one's place in one step: who is killed meanwhile has the one or the other.
 km_status km_journal_forget(km_journal *journal, km_error *err) {
     char *text = NULL;
     int64_t size = 0;
@@ -132,8 +137,11 @@ km_status km_journal_forget(km_journal *journal, km_error *err) {
         if (!key || key > end) km_text_add(&kept, line, end + 1 - line);
     }
     free(text);
-    int failed = kept.failed || ftruncate(journal->file, 0) != 0 ||
-                 (kept.size && write(journal->file, kept.data, (size_t)kept.size) != kept.size);
+    km_status status = kept.failed
+                           ? km_fail_memory(err, "the journal", kept.size)
+                           : km_file_replace(journal->path, kept.size ? kept.data : "", kept.size, err);
     km_text_clear(&kept);
-    return failed ? km_fail(err, KM_ERROR_IO, "cannot write %.500s", journal->path) : KM_OK;
+    KM_TRY(status);
+    close(journal->file);
+    return open_lines(journal, err);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a tuning needs before it searches: the device, how many points, the space of plans, journal and table.
+#include "../../base/log.h"
 #include "../../base/size.h"
 #include "../../base/text.h"
 #include "../../gen/numbers.h"
@@ -140,16 +141,31 @@ static km_status read_table(km_tuning_state *t) {
     return status;
 }
 
+// The journal. Where its folder cannot be written, as in a home that is read only, a table that is named elsewhere is
+// enough.
+static km_status open_journal(km_tuning_state *t, const char *name, const char *about) {
+    km_error why = {""};
+    km_status status = km_journal_open(&t->journal, t->params->tuning_dir, name, about, &why);
+    if (status == KM_ERROR_IO && t->params->table) {
+        km_log_line(t->params->log, KM_LOG_WARNING, "tune: nothing is kept for a later run: %s", why.text);
+        return KM_OK;
+    }
+    if (status == KM_ERROR_IO)
+        return km_fail(t->err, status, "%s; a table may be written elsewhere (--output)", why.text);
+    return status == KM_OK ? KM_OK : km_fail(t->err, status, "%s", why.text);
+}
+
 km_status km_tuning_open_files(km_tuning_state *t) {
     char name[KM_TUNING_NAME_MAX], *about = NULL;
     if (!t->params->tuning_dir && !t->params->table) return KM_OK;
     km_tuning_name(name, sizeof name, t->result->facts.name); // one lock for all targets of a device
     if (!t->params->tuning_dir) return read_table(t);
     KM_TRY(describe_measurement(&about, t));
-    km_status status = km_journal_open(&t->journal, t->params->tuning_dir, name, about, t->err);
+    km_status status = open_journal(t, name, about);
     km_text_free(about);
     // Behind its lock: what another tuning has just written to the table must not be lost.
     if (status == KM_OK) status = read_table(t);
-    if (status == KM_OK && t->params->fresh) status = km_journal_forget(&t->journal, t->err);
+    if (status == KM_OK && t->params->fresh && t->journal.file >= 0)
+        status = km_journal_forget(&t->journal, t->err);
     return status;
 }

@@ -267,7 +267,8 @@ static km_status compile_ahead(km_tuning_state *t) {
 // and a good many behind it are compiled first.
 static km_status compile_in_turn(km_tuning_state *t, int64_t at) {
     if (t->is_compiled[at] && !is_compiling(t)) return KM_OK;
-    int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), wanted = 4 * t->compilers_count;
+    int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD),
+                          wanted = t->incumbent < 0 ? 1 : 4 * t->compilers_count; // one time soon
     for (int64_t i = 0; i < count && wanted > 0;) {
         KM_TRY(collect(t, 20));
         for (int64_t c = 0; c < t->compilers_count && i < count && wanted > 0; c++) {
@@ -590,9 +591,12 @@ static km_status write_entry(km_tuning_state *t) {
     t->table.driver = result->driver;
     KM_TRY(km_tuning_put(&t->table, &entry, t->err));
     KM_TRY(km_tuning_to_yaml(&text, &t->table, t->err));
-    km_status status = km_file_write(t->table_path, text, (int64_t)strlen(text), t->err);
+    km_error why = {""};
+    km_status status = km_file_write(t->table_path, text, (int64_t)strlen(text), &why);
     km_text_free(text);
-    return status;
+    if (status == KM_OK) return KM_OK;
+    return km_fail(t->err, status, "%s%s", why.text,
+                   t->journal.file < 0 ? "" : "; what was measured is kept: the same command goes on there");
 }
 
 // All of it ---------------------------------------------------------------------------------------------------
