@@ -239,7 +239,8 @@ static km_status check_pass(check *c, km_slot_state *states, int first, km_error
     int64_t d = c->spec.features, passes, stride = km_divide_up(c->n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     const km_stop stop = {.max_iter = 1000};
     if (!first)
-        KM_TRY(km_cuda_get_rows(engine, c->centroids, 0, engine->restarts * engine->clusters_sum, err));
+        KM_TRY(km_cuda_get_rows(engine, c->centroids, &engine->centroids, 0,
+                                engine->restarts * engine->clusters_sum, err));
     km_slot_phase *before = malloc((size_t)c->engine->slots_count * sizeof *before);
     if (!before) return km_fail_memory(err, "phases", c->engine->slots_count);
     for (int64_t s = 0; s < c->engine->slots_count; s++) before[s] = states[s].phase;

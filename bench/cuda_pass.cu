@@ -295,6 +295,7 @@ template <typename Real> struct pass {
         args.control = (const km_control *)update_args.loop;
         args.active = update_args.active;
         args.centroids = update_args.centroids = centroids;
+        update_args.before = zeros<Real>((size_t)s * from.d);
         args.totals = zeros<double>((size_t)s * (from.d + 1));
         update_args.totals = args.totals;
         update_args.weights = zeros<double>(s);

@@ -86,7 +86,7 @@ static int64_t cuda_slots(const km_plan *plan, int64_t n) {
     int64_t slots = restarts * plan->spec.clusters_count, parts = KM_UPDATE_PARTS(k_max_of(plan), d);
     int64_t state =
         CUDA_RECORDS + aligned(slots * (int64_t)sizeof(km_slot_record)) + aligned(slots) + aligned(rows);
-    int64_t bytes = paged(rows * d * km_type_bytes(plan->spec.type)) + paged(rows * (d + 1) * 8) +
+    int64_t bytes = 2 * paged(rows * d * km_type_bytes(plan->spec.type)) + paged(rows * (d + 1) * 8) +
                     paged(rows * 8) + paged(state);
     if (parts > 1) bytes += paged(slots * parts * 32);
     if (plan->track_labels)
@@ -245,7 +245,7 @@ static int64_t csr_pass_bytes(const km_plan *plan) {
 
 // Of one run, all but its labels.
 static int64_t run_bytes(const km_plan *plan, int64_t k) {
-    int64_t d = plan->spec.features, bytes = k * (d * 8 + KM_CPU_PITCH(d) * 8 + 1);
+    int64_t d = plan->spec.features, bytes = k * (2 * d * 8 + KM_CPU_PITCH(d) * 8 + 1);
     if (!km_cpu_sums_are_owned(plan, k)) bytes += 3 * k * KM_CPU_PITCH(d) * 8;
     if (km_plan_is_csr(plan)) return bytes;
     bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * km_type_bytes(plan->spec.type);
@@ -352,11 +352,11 @@ static int64_t finishing_bytes(const km_plan *plan) {
 
 static int64_t relocating_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, k = k_max_of(plan), span = km_round_up(SPAN_POINTS, soa_points_of(plan));
+    int64_t own = span * 12 + k * 24 + d * 16 + 256, moved = k * (d * 8 + 40);
     if (km_plan_is_csr(plan))
-        return side_by_side(plan, k, 8) + csr_scores(plan, k) +
-               threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
+        return side_by_side(plan, k, 8) + csr_scores(plan, k) + moved + threads_of(plan) * own;
     return k * (km_round_up(d, 8) * 8 + (d + 1) * km_type_bytes(plan->spec.type)) +
-           d * KM_CPU_FEW_CLUSTERS * 8 + threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
+           d * KM_CPU_FEW_CLUSTERS * 8 + moved + threads_of(plan) * own;
 }
 
 int64_t km_valley_points(int64_t n, int64_t d, const int32_t *clusters, int64_t clusters_count) {

@@ -211,12 +211,14 @@ struct km_backend {
     // max_iter if it must, so that no run is reported with an empty cluster that could have had points.
     km_status (*run_passes)(km_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
                             int64_t passes_max, km_error *err);
-    // Gives each empty cluster of the slot the point farthest from its own centroid, the next for the next
-    // (largest w > 0 squared distance, computed as in km_finish_model; ties to the lowest index; points with the
-    // same coordinates are taken once; a point whose squared distance is no more than km_mean_rounding2 of the
-    // mean |x|^2 already lies on its centroid and is not taken). The slot is RUNNING again. *moved counts clusters
-    // that got a point; the rest stay empty and no longer make the slot EMPTY. Neither do, once max_iter is
-    // reached, those that got one: the kernels may not tell it from its old centroid, and a run must end.
+    // Gives each empty cluster of the slot the point farthest from its own centroid, as the last pass had it, the next
+    // for the next (largest w > 0 squared distance, computed as in km_finish_model; ties to the lowest index; points
+    // with the same coordinates are taken once; a point whose squared distance is no more than km_mean_rounding2 of
+    // the mean |x|^2 already lies on its centroid and is not taken). Where the pass was followed by an update, the
+    // points leave the means of their old clusters (relocation.h; not with the cosine), so it is one update and no
+    // iteration of its own. The slot is RUNNING again. *moved counts clusters that got a point; the rest stay empty
+    // and no longer make the slot EMPTY. Neither do, once max_iter is reached, those that got one: the kernels may not
+    // tell it from its old centroid, and a run must end.
     km_status (*relocate)(km_engine *engine, int64_t slot, int64_t *moved, km_error *err);
     // Centroids (k x d), weights (k) of a slot; the slot becomes IDLE.
     km_status (*slot_read)(km_engine *engine, int64_t slot, double *centroids, double *weights,

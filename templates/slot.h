@@ -17,6 +17,7 @@ typedef struct km_slot_state {
     km_slot_phase phase;
     int converged;         // Stopped by shift or changes, not by max_iter.
     int at_limit;          // max_iter is reached: the next pass is the last.
+    int is_updated;        // The last pass was followed by an update; not one that evaluated final centroids.
     long long iterations;  // Updates of this run so far.
     long long empty_count; // Clusters without weight in the last pass.
     double inertia;
@@ -41,8 +42,10 @@ KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, dou
                             long long max_iter) {
     slot->inertia = found->inertia > 0.0 ? found->inertia : 0.0;
     slot->empty_count = found->empty_count;
-    if (slot->phase == KM_SLOT_LAST) {
+    slot->is_updated = slot->phase != KM_SLOT_LAST;
+    if (!slot->is_updated) {
         slot->phase = found->relocatable ? KM_SLOT_EMPTY : KM_SLOT_DONE;
+        if (found->relocatable) slot->converged = 0; // it goes on
         return;
     }
     slot->shift = found->shift;

@@ -181,11 +181,41 @@ static int ref_taken(const ref_data *data, int64_t i, const int64_t *taken, int6
     return 0;
 }
 
-int64_t ref_relocate(double *centroids, const double *weights, const ref_data *data, int64_t k) {
-    double *distance2 = ref_alloc(data->n, sizeof(double)), second;
-    int64_t *taken = ref_alloc(k, sizeof(int64_t)), moved = 0;
+// The means of the points that stay, where some left; those of clusters that all points left are the heaviest one's.
+// `labels` and `weights` have the points where they are now.
+static void ref_means_without(double *centroids, const double *weights, const ref_data *data,
+                              const int32_t *labels, const int32_t *old, int64_t k) {
+    int64_t heaviest = 0;
+    double *sums = ref_alloc(data->d, sizeof(double));
+    for (int64_t j = 1; j < k; j++)
+        if (weights[j] > weights[heaviest]) heaviest = j;
+    for (int64_t j = 0; j < k; j++) {
+        int64_t left = 0;
+        for (int64_t i = 0; i < data->n; i++) left += old[i] == j && labels[i] != j;
+        if (left == 0 || weights[j] == 0) continue;
+        memset(sums, 0, (size_t)data->d * sizeof *sums);
+        for (int64_t i = 0; i < data->n; i++)
+            for (int64_t f = 0; f < data->d && labels[i] == j; f++)
+                sums[f] += ref_weight(data, i) * data->x[i * data->d + f];
+        for (int64_t f = 0; f < data->d; f++)
+            centroids[j * data->d + f] = ref_round(sums[f] / weights[j], data->type);
+    }
     for (int64_t i = 0; i < data->n; i++)
-        ref_nearest_fused(&distance2[i], &second, data->x + i * data->d, centroids, k, data->d);
+        if (old[i] != labels[i] && weights[old[i]] == 0)
+            memcpy(centroids + old[i] * data->d, centroids + heaviest * data->d,
+                   (size_t)data->d * sizeof *centroids);
+    free(sums);
+}
+
+int64_t ref_relocate(double *centroids, const double *weights, const double *before, const ref_data *data,
+                     int64_t k) {
+    double *distance2 = ref_alloc(data->n, sizeof(double)), *now = ref_alloc(k, sizeof(double)), second;
+    int64_t *taken = ref_alloc(k, sizeof(int64_t)), moved = 0;
+    int32_t *labels = ref_alloc(2 * data->n, sizeof(int32_t)), *old = labels + data->n;
+    ref_assign(labels, NULL, data, before, k);
+    memcpy(old, labels, (size_t)data->n * sizeof *old);
+    for (int64_t i = 0; i < data->n; i++)
+        ref_nearest_fused(&distance2[i], &second, data->x + i * data->d, before, k, data->d);
     for (int64_t j = 0; j < k; j++) {
         if (weights[j] > 0) continue;
         int64_t farthest = -1;
@@ -196,9 +226,14 @@ int64_t ref_relocate(double *centroids, const double *weights, const ref_data *d
         if (farthest < 0) break;
         memcpy(centroids + j * data->d, data->x + farthest * data->d, (size_t)data->d * sizeof(double));
         taken[moved++] = farthest;
+        labels[farthest] = (int32_t)j;
     }
+    for (int64_t i = 0; i < data->n; i++) now[labels[i]] += ref_weight(data, i);
+    if (moved > 0) ref_means_without(centroids, now, data, labels, old, k);
     free(distance2);
+    free(now);
     free(taken);
+    free(labels);
     return moved;
 }
 
@@ -342,7 +377,7 @@ static double ref_iterate(ref_model *model, const ref_data *data) {
     memcpy(before, model->centroids, (size_t)size * sizeof(double));
     ref_update(model->centroids, model->weights, NULL, data, model->labels, model->k);
     double shift = ref_distance2(before, model->centroids, size);
-    if (ref_relocate(model->centroids, model->weights, data, model->k) > 0) shift = INFINITY;
+    if (ref_relocate(model->centroids, model->weights, before, data, model->k) > 0) shift = INFINITY;
     free(before);
     return shift;
 }

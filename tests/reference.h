@@ -59,9 +59,12 @@ void ref_assign(int32_t *labels, double *distance2, const ref_data *data, const 
 // The mean of each cluster's points; a cluster of weight 0 keeps its centroid. weights[k] and counts[k] may be NULL.
 void ref_update(double *centroids, double *weights, int64_t *counts, const ref_data *data,
                 const int32_t *labels, int64_t k);
-// Gives each cluster of weight 0 the point that is farthest from its nearest centroid, the next for the next:
-// ties to the lowest index, no point of weight 0 or distance 0, equal points once. Returns how many got one.
-int64_t ref_relocate(double *centroids, const double *weights, const ref_data *data, int64_t k);
+// Behind an update of the centroids `before`: gives each cluster of weight 0 the point that is farthest from the
+// nearest of these, the next for the next: ties to the lowest index, no point of weight 0 or distance 0, equal points
+// once. The points leave the means of their old clusters; one that all leave has the centroid of the heaviest.
+// Returns how many got one.
+int64_t ref_relocate(double *centroids, const double *weights, const double *before, const ref_data *data,
+                     int64_t k);
 // sum w |x - c_label|^2.
 double ref_inertia(const ref_data *data, const double *centroids, const int32_t *labels);
 // The picks of runtime/seed.h: indices of `picks` points.

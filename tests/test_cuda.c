@@ -671,8 +671,9 @@ END_TEST
 
 static SRunner *runner_of(int with_device) {
     Suite *suite = suite_create(with_device ? "cuda" : "cuda, without a device");
-    TCase *tests = tcase_create(with_device ? "device" : "no device");
+    TCase *tests = tcase_create(with_device ? "device" : "no device"), *empty = tcase_create("empty");
     tcase_set_timeout(tests, 300);
+    tcase_set_timeout(empty, 300);
     if (!with_device) {
         tcase_add_test(tests, missing_devices_are_named);
         tcase_add_test(tests, compiler_errors_name_file_and_line);
@@ -684,7 +685,7 @@ static SRunner *runner_of(int with_device) {
         tcase_add_loop_test(tests, seeds_equal_the_cpu, 0, 4);
         tcase_add_test(tests, finish_agrees_with_the_cpu);
         tcase_add_test(tests, runs_have_the_same_bits);
-        tcase_add_test(tests, many_empty_clusters_are_filled);
+        tcase_add_test(empty, many_empty_clusters_are_filled);
         tcase_add_test(tests, next_plan_runs);
         tcase_add_test(tests, lists_that_spilled);
         tcase_add_loop_test(tests, engines_take_what_was_planned, 0, 8);
@@ -693,6 +694,7 @@ static SRunner *runner_of(int with_device) {
         tcase_add_loop_test(tests, a_fit_outlives_memory_that_goes, 0, 3);
     }
     suite_add_tcase(suite, tests);
+    if (with_device) suite_add_tcase(suite, empty);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); // a CUDA context does not outlive a fork
     return runner;

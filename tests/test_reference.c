@@ -75,15 +75,29 @@ START_TEST(ties_go_to_the_lowest_index) {
 END_TEST
 
 START_TEST(relocation_takes_farthest_points) {
-    // Distances to centroid 0: 0, 1, 9, 9 (weight 0), 9 (equal to point 2), 4.
+    // Distances to centroid 0 as it was: 0, 1, 9, 9 (weight 0), 9 (equal to point 2), 4. Points 0 and 4 stay.
     const double x[] = {0, 1, 3, -3, 3, 2}, w[] = {1, 1, 1, 0, 1, 1};
-    double centroids[] = {0, 100, 200, 300};
-    const double weights[] = {5, 0, 0, 0};
+    const double before[] = {0, 100, 200, 300}, weights[] = {5, 0, 0, 0};
+    double centroids[] = {1.8, 100, 200, 300};
     ref_data data = ref_data_of(x, w, 6, 1, KM_FLOAT64);
-    ck_assert_int_eq(ref_relocate(centroids, weights, &data, 4), 3);
+    ck_assert_int_eq(ref_relocate(centroids, weights, before, &data, 4), 3);
+    ck_assert_double_eq(centroids[0], 1.5);
     ck_assert_double_eq(centroids[1], 3);
     ck_assert_double_eq(centroids[2], 2);
     ck_assert_double_eq(centroids[3], 1);
+    ref_data_free(&data);
+}
+END_TEST
+
+// Of three clusters one is empty, and gets the only point of another, which is then where the heaviest is.
+START_TEST(relocation_may_empty_a_cluster) {
+    const double x[] = {0, 1, 2, 9}, before[] = {1, 20, 14}, weights[] = {3, 0, 1};
+    double centroids[] = {1, 20, 9};
+    ref_data data = ref_data_of(x, NULL, 4, 1, KM_FLOAT64);
+    ck_assert_int_eq(ref_relocate(centroids, weights, before, &data, 3), 1);
+    ck_assert_double_eq(centroids[0], 1);
+    ck_assert_double_eq(centroids[1], 9);
+    ck_assert_double_eq(centroids[2], 1);
     ref_data_free(&data);
 }
 END_TEST
@@ -272,6 +286,7 @@ int main(void) {
     tcase_add_test(hand, hand_too_few_distinct);
     tcase_add_test(hand, ties_go_to_the_lowest_index);
     tcase_add_test(hand, relocation_takes_farthest_points);
+    tcase_add_test(hand, relocation_may_empty_a_cluster);
     tcase_add_test(hand, update_keeps_empty_clusters);
     tcase_add_loop_test(properties, best_of_many_starts_is_the_optimum, 1, 4);
     tcase_add_test(properties, cost_never_rises);

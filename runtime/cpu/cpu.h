@@ -48,6 +48,7 @@ typedef struct cpu_slot {
     int32_t labels_bytes;
     int32_t sums_by_owner; // too many clusters for partial sums: each thread adds the points of its clusters
     double *centroids;     // k x d
+    double *before;        // k x d: those of the last pass, where it left a cluster empty
     double *totals;        // k rows of KM_CPU_PITCH(d)
     double *digits;        // of the totals: KM_TOTAL_DIGITS x k rows (totals.c); NULL: sums_by_owner
     void *table;           // reals: KM_CPU_TABLE_ROWS(k) x (d + 1)

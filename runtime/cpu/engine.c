@@ -33,6 +33,7 @@ static const cpu_layout *const layouts[] = {
 
 static void slot_free(cpu_slot *slot) {
     free(slot->centroids);
+    free(slot->before);
     free(slot->totals);
     free(slot->digits);
     free(slot->table);
@@ -138,13 +139,14 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     KM_TRY(labels_alloc(engine, err));
     int64_t d = engine->base.d;
     slot->centroids = calloc((size_t)(slot->k * d), sizeof *slot->centroids);
+    slot->before = calloc((size_t)(slot->k * d), sizeof *slot->before);
     slot->totals = calloc((size_t)(slot->k * engine->pitch), sizeof *slot->totals);
     if (engine->layout->has_slot_tables)
         slot->table = calloc((size_t)(KM_CPU_TABLE_ROWS(slot->k) * (d + 1)), (size_t)engine->real_bytes);
     slot->may_stay_empty = calloc((size_t)slot->k, 1);
     if (!slot->sums_by_owner)
         slot->digits = calloc((size_t)(KM_TOTAL_DIGITS * slot->k * engine->pitch), sizeof *slot->digits);
-    int complete = slot->centroids && slot->totals && (slot->digits || slot->sums_by_owner) &&
+    int complete = slot->centroids && slot->before && slot->totals && (slot->digits || slot->sums_by_owner) &&
                    (slot->table || !engine->layout->has_slot_tables) && slot->may_stay_empty;
     if (complete && (!engine->int16_scales || int16_alloc(slot, d))) {
         uint8_t *labels = engine->labels;
@@ -154,7 +156,7 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
         return KM_OK;
     }
     slot_free(slot);
-    slot->centroids = slot->totals = slot->digits = NULL;
+    slot->centroids = slot->before = slot->totals = slot->digits = NULL;
     slot->table = slot->may_stay_empty = NULL;
     slot->int16_table = NULL;
     slot->columns = NULL;
@@ -350,6 +352,8 @@ int km_cpu_slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *st
                            .empty_count = slot_count_empty(engine, slot),
                            .relocatable = slot->relocatable_count > 0,
                            .few_changes = slot->changed < stop->changes_min};
+    if (found.relocatable)
+        memcpy(slot->before, slot->centroids, (size_t)(slot->k * engine->base.d) * sizeof *slot->before);
     if (slot->state.phase == KM_SLOT_RUNNING) found.shift = slot_update(engine, slot);
     km_slot_decide(&slot->state, &found, stop->shift_max, stop->max_iter);
     return !slot_is_active(slot);

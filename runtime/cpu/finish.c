@@ -5,6 +5,7 @@
 #include "../../base/size.h"
 #include "cpu.h"
 #include "layout.h"
+#include "../../templates/relocation.h"
 #include "../threads.h"
 #include <stdlib.h>
 #include <math.h>
@@ -192,6 +193,7 @@ enum { SPAN = 4096 }; // points whose squared distances are kept at a time (whol
 typedef struct far_point {
     double square;
     int64_t point;
+    int32_t label;
 } far_point;
 
 // The farthest points with different coordinates, farthest first; equal distances by index.
@@ -246,7 +248,9 @@ static km_status far_init(far_list *list, int64_t wanted, const cpu_engine *engi
     list->points = malloc((size_t)wanted * sizeof *list->points);
     list->row = malloc((size_t)(2 * d) * sizeof *list->row);
     list->other = list->row ? list->row + d : NULL;
-    return list->points && list->row ? KM_OK : km_fail_memory(err, "the farthest points", wanted * 16);
+    return list->points && list->row
+               ? KM_OK
+               : km_fail_memory(err, "the farthest points", wanted * (int64_t)sizeof *list->points);
 }
 
 static void far_free(far_list *list) {
@@ -255,17 +259,48 @@ static void far_free(far_list *list) {
 }
 
 static void far_chunk(far_list *list, const finisher *f, km_cpu_finish_model *own, double *squares,
-                      int64_t chunk) {
+                      int32_t *labels, int64_t chunk) {
     const cpu_engine *engine = f->engine;
     int64_t span = km_round_up(SPAN, engine->soa_points), points = cpu_chunk_points(engine, chunk);
     own->squares = squares;
+    own->labels = labels;
     for (int64_t done = 0; done < points; done += span) {
         int64_t here = km_min(span, points - done), first = chunk * KM_CHUNK_POINTS + done;
         engine->layout->finish(&f->pass, own, first, here);
         for (int64_t i = 0; i < here; i++)
             if (!engine->weights || engine->weights[first + i] > 0)
-                far_add(list, engine, (far_point){squares[i], first + i});
+                far_add(list, engine, (far_point){squares[i], first + i, labels[i]});
     }
+}
+
+// Gives the points to the slot's empty clusters, in order. Those that get none may stay empty.
+static km_status far_give(const cpu_engine *engine, cpu_slot *slot, const far_list *list, int64_t *moved,
+                          km_error *err) {
+    int64_t d = engine->base.d, pitch = engine->pitch, k = slot->k;
+    km_type type = engine->base.plan->spec.type;
+    km_relocated_point *points = calloc((size_t)list->wanted, sizeof *points);
+    double *rows = malloc((size_t)(list->wanted * d + k) * sizeof *rows), *weights = rows + list->wanted * d;
+    km_status status =
+        points && rows ? KM_OK : km_fail_memory(err, "the farthest points", list->wanted * d * 8);
+    for (int64_t j = 0; status == KM_OK && j < k; j++) {
+        weights[j] = slot->totals[j * pitch + d];
+        if (slot->totals[j * pitch + d + 1] != 0 || slot->may_stay_empty[j]) continue;
+        slot->may_stay_empty[j] = *moved == list->count || slot->state.at_limit;
+        if (*moved == list->count) continue;
+        const far_point *far = &list->points[*moved];
+        km_cpu_row(rows + *moved * d, engine, far->point);
+        points[(*moved)++] = (km_relocated_point){far->point, far->label, (int)j,
+                                                  engine->weights ? engine->weights[far->point] : 1};
+    }
+    if (status == KM_OK) {
+        km_relocate_points(slot->centroids, weights, k, d, points, rows, *moved,
+                           slot->state.is_updated && !engine->base.unit_centre);
+        for (int64_t i = 0; i < k * d && type == KM_FLOAT32; i++)
+            slot->centroids[i] = (double)(float)slot->centroids[i];
+    }
+    free(points);
+    free(rows);
+    return status;
 }
 
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err) {
@@ -275,34 +310,30 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         engine->slots[slot_index].state.phase != KM_SLOT_EMPTY)
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
     cpu_slot *slot = &engine->slots[slot_index];
-    int64_t d = base->d, wanted = slot->relocatable_count;
-    km_finish_model model = {.k = slot->k, .centroids = slot->centroids};
+    int64_t wanted = slot->relocatable_count;
+    km_finish_model model = {.k = slot->k, .centroids = slot->before};
     int threads = cpu_threads_for(engine, engine->chunks_count);
     int64_t span = km_round_up(SPAN, engine->soa_points);
     far_list *lists = calloc((size_t)threads, sizeof *lists);
     double *squares = malloc((size_t)(threads * span) * sizeof *squares);
+    int32_t *labels = malloc((size_t)(threads * span) * sizeof *labels);
     finisher f;
     km_status status = finisher_init(&f, engine, &model, 1, 0, err);
-    if (status == KM_OK && (!lists || !squares))
-        status = km_fail_memory(err, "the farthest points", threads * span * (int64_t)sizeof *squares);
+    if (status == KM_OK && (!lists || !squares || !labels))
+        status = km_fail_memory(err, "the farthest points", threads * span * 12);
     if (status != KM_OK) goto done;
     for (int t = 0; t < threads; t++) KM_TRY_GOTO(far_init(&lists[t], wanted, engine, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         int64_t me = omp_get_thread_num();
         if (!km_asking_stops(base->asking))
-            far_chunk(&lists[me], &f, models_of(&f, me), squares + me * span, chunk);
+            far_chunk(&lists[me], &f, models_of(&f, me), squares + me * span, labels + me * span, chunk);
     }
     KM_TRY_GOTO(km_asking_status(base->asking, err));
     // Which points these are does not depend on which thread met them: farthest first, then lowest index.
     for (int t = 1; t < threads; t++)
         for (int64_t i = 0; i < lists[t].count; i++) far_add(&lists[0], engine, lists[t].points[i]);
-    for (int64_t j = 0; j < slot->k; j++) {
-        if (slot->totals[j * engine->pitch + d + 1] != 0 || slot->may_stay_empty[j]) continue;
-        slot->may_stay_empty[j] = *moved == lists[0].count || slot->state.at_limit;
-        if (*moved < lists[0].count)
-            km_cpu_row(slot->centroids + j * d, engine, lists[0].points[(*moved)++].point);
-    }
+    KM_TRY_GOTO(far_give(engine, slot, &lists[0], moved, err));
     km_cpu_slot_tables(engine, slot);
     slot->relocatable_count = slot->are_means = 0;
     slot->state.phase = slot->state.at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING;
@@ -310,6 +341,7 @@ done:
     for (int t = 0; lists && t < threads; t++) far_free(&lists[t]);
     free(lists);
     free(squares);
+    free(labels);
     finisher_free(&f);
     return status;
 }

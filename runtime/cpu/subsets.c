@@ -140,11 +140,11 @@ static km_status kernels_find(cpu_subset_task *t, const cpu_subset_block *b, km_
 // Doubles behind a slot's partial sums: kernels add whole vectors.
 enum { VECTOR_DOUBLES = 8 };
 
-// Doubles of a slot: totals, partial sums, centroids, table, may_stay_empty.
+// Doubles of a slot: totals, partial sums, centroids, those of the last pass, table, may_stay_empty.
 static int64_t slot_numbers(const cpu_engine *view, int64_t k) {
     int64_t table = km_divide_up(KM_CPU_TABLE_ROWS(k) * (view->base.d + 1) * view->real_bytes, 8);
-    return km_round_up(k * view->base.d + 2 * k * view->pitch + VECTOR_DOUBLES + table + km_divide_up(k, 8),
-                       8);
+    return km_round_up(
+        2 * k * view->base.d + 2 * k * view->pitch + VECTOR_DOUBLES + table + km_divide_up(k, 8), 8);
 }
 
 static void slot_init(cpu_slot *slot, const cpu_subset_block *b, const cpu_subset_task *t, int64_t q,
@@ -154,7 +154,8 @@ static void slot_init(cpu_slot *slot, const cpu_subset_block *b, const cpu_subse
     *slot = (cpu_slot){.k = k, .k_index = q, .labels_bytes = 1};
     slot->totals = at;
     slot->centroids = slot->totals + 2 * k * view->pitch + VECTOR_DOUBLES; // behind totals and partial sums
-    slot->table = slot->centroids + k * d;
+    slot->before = slot->centroids + k * d;
+    slot->table = slot->before + k * d;
     slot->may_stay_empty = (uint8_t *)((double *)slot->table +
                                        km_divide_up(KM_CPU_TABLE_ROWS(k) * (d + 1) * view->real_bytes, 8));
     km_cpu_table_end(slot->table, k, d, view->base.plan->spec.type);

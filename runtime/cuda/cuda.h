@@ -130,7 +130,7 @@ typedef struct km_cuda_engine {
     int prepared;           // KM_STAGE_LOAD has run on the points
     const km_data *fetched; // original points in `points`, or in `scratch`; NULL: none
     km_cuda_memory points, pass_weights, weights, subchunk_weights, box; // the data
-    km_cuda_memory centroids, totals, slot_weights, part_sums, changes, labels, workspace;
+    km_cuda_memory centroids, before, totals, slot_weights, part_sums, changes, labels, workspace;
     km_cuda_memory state; // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
     void *mirror;         // of `state`, pinned; the host's changes go to the device when passes are run
     km_cu_ptr report;     // the device's address of the report behind it
@@ -243,11 +243,11 @@ void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, km_slot_phase phase
 int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot); // first row in centroids and totals
 int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot);
 int64_t km_cuda_update_parts(const km_cuda_engine *engine); // blocks of a slot in km_update
-// Centroids as doubles to rows of the plan's type on the device.
-km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const double *rows, int64_t count,
-                           km_error *err);
-km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
-                           km_error *err);
+// Centroids as doubles to rows of the plan's type in a table on the device: the engine's `centroids` or `before`.
+km_status km_cuda_put_rows(km_cuda_engine *engine, const km_cuda_memory *table, int64_t first_row,
+                           const double *rows, int64_t count, km_error *err);
+km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, const km_cuda_memory *table,
+                           int64_t first_row, int64_t count, km_error *err);
 
 // pass.c
 // Runs the launches of KM_STAGE_LOAD, where they have not run on these points.

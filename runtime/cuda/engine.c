@@ -113,10 +113,10 @@ static km_status engine_fetch(km_engine **out, km_device *device, const km_data 
 static void engine_close(km_cuda_engine *engine) {
     const km_driver *driver = engine->driver;
     km_cuda_memory *const memories[] = {
-        &engine->points,    &engine->pass_weights, &engine->weights, &engine->subchunk_weights,
-        &engine->box,       &engine->centroids,    &engine->totals,  &engine->slot_weights,
-        &engine->part_sums, &engine->changes,      &engine->labels,  &engine->workspace,
-        &engine->state,     &engine->scratch,      &engine->work};
+        &engine->points,       &engine->pass_weights, &engine->weights, &engine->subchunk_weights,
+        &engine->box,          &engine->centroids,    &engine->before,  &engine->totals,
+        &engine->slot_weights, &engine->part_sums,    &engine->changes, &engine->labels,
+        &engine->workspace,    &engine->state,        &engine->scratch, &engine->work};
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
     for (int i = 0; i < KM_STAGING_COUNT; i++)
@@ -193,7 +193,7 @@ static km_status do_slot_start(km_cuda_engine *engine, int64_t slot, const doubl
     if (engine->tables)
         store_start(engine, slot, centroids);
     else
-        KM_TRY(km_cuda_put_rows(engine, row, centroids, k, err));
+        KM_TRY(km_cuda_put_rows(engine, &engine->centroids, row, centroids, k, err));
     memset(km_cuda_given_up(engine) + row, 0, (size_t)k);
     km_cuda_records(engine)[slot] = (km_slot_record){.arrived = 0};
     km_cuda_set_phase(engine, slot, KM_SLOT_RUNNING);
@@ -227,7 +227,7 @@ static km_status do_slot_read(km_cuda_engine *engine, int64_t slot, double *cent
     if (engine->tables) {
         KM_TRY(read_from_tables(engine, row, k, centroids, weights, err));
     } else {
-        KM_TRY(km_cuda_get_rows(engine, centroids, row, k, err));
+        KM_TRY(km_cuda_get_rows(engine, centroids, &engine->centroids, row, k, err));
         KM_TRY(km_cuda_get(engine, weights, engine->slot_weights.address + (km_cu_ptr)(row * 8), k * 8, err));
     }
     km_cuda_set_phase(engine, slot, KM_SLOT_IDLE);

@@ -50,6 +50,7 @@ km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err) {
         .slots = (km_slot_record *)(uintptr_t)(engine->state.address + KM_RECORDS_AT),
         .active = (unsigned char *)(uintptr_t)(engine->state.address + (km_cu_ptr)km_cuda_active_at(engine)),
         .centroids = (void *)(uintptr_t)engine->centroids.address,
+        .before = (void *)(uintptr_t)engine->before.address,
         .totals = (const double *)(uintptr_t)engine->totals.address,
         .weights = (double *)(uintptr_t)engine->slot_weights.address,
         .given_up = (const unsigned char *)(uintptr_t)(engine->state.address +

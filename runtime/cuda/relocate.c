@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Relocate: empty clusters get the farthest points (cuda/steps/relocate.cu). One
-// assignment of all points, then one read of their distances for each cluster.
+// Relocate: empty clusters get the points farthest from the centroids of the last pass (cuda/steps/relocate.cu,
+// relocation.h). One assignment of all points, then one read of their distances for each cluster.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cuda.h"
+#include "../../templates/relocation.h"
 #include "../seed.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,19 @@ enum { QUEUED_PICKS = 64 }; // farthest points that are queued before the host r
 typedef struct relocation {
     km_cuda_engine *engine;
     int64_t slot, row, k, wanted;
-    double *centroids, *weights, *rows;
-    unsigned char *given_up; // in the mirror
+    double *centroids, *before, *weights, *rows; // before: the centroids of the last pass
+    unsigned char *given_up;                     // in the mirror
     int64_t *picks;
+    km_relocated_point *moved;
     km_cu_ptr nearest, device_picks, subchunk_values, subchunk_indices;
 } relocation;
 
 static void relocation_free(relocation *r) {
     free(r->centroids);
+    free(r->before);
     free(r->weights);
     free(r->picks);
+    free(r->moved);
     free(r->rows);
 }
 
@@ -35,26 +39,31 @@ static km_status relocation_begin(relocation *r, km_error *err) {
     km_cuda_engine *engine = r->engine;
     int64_t d = engine->base.d;
     r->centroids = malloc((size_t)(r->k * d) * sizeof *r->centroids);
+    r->before = malloc((size_t)(r->k * d) * sizeof *r->before);
     r->weights = malloc((size_t)r->k * sizeof *r->weights);
     r->given_up = km_cuda_given_up(engine) + r->row;
-    if (!r->centroids || !r->weights)
-        return km_fail_memory(err, "the clusters of a slot", r->k * (d + 1) * 8);
-    KM_TRY(km_cuda_get_rows(engine, r->centroids, r->row, r->k, err));
+    if (!r->centroids || !r->before || !r->weights)
+        return km_fail_memory(err, "the clusters of a slot", r->k * (2 * d + 1) * 8);
+    KM_TRY(km_cuda_get_rows(engine, r->centroids, &engine->centroids, r->row, r->k, err));
+    KM_TRY(km_cuda_get_rows(engine, r->before, &engine->before, r->row, r->k, err));
     KM_TRY(km_cuda_get(engine, r->weights, engine->slot_weights.address + (km_cu_ptr)(r->row * 8), r->k * 8,
                        err));
     for (int64_t j = 0; j < r->k; j++) r->wanted += is_empty(r, j);
     r->picks = malloc((size_t)(r->wanted + 1) * sizeof *r->picks);
     r->rows = malloc((size_t)(r->wanted * d + 1) * sizeof *r->rows);
-    return r->picks && r->rows ? KM_OK : km_fail_memory(err, "the farthest points", r->wanted * (d + 1) * 8);
+    r->moved = calloc((size_t)(r->wanted + 1), sizeof *r->moved);
+    return r->picks && r->rows && r->moved
+               ? KM_OK
+               : km_fail_memory(err, "the farthest points", r->wanted * (d + 1) * 8);
 }
 
-// Squared distance of each point to its own centroid.
+// Each point's cluster, and its squared distance to that centroid.
 static km_status measure(relocation *r, km_error *err) {
     km_cuda_engine *engine = r->engine;
     int64_t n = engine->base.n, d = engine->base.d;
     int64_t columns = engine->is_csr ? km_round_up(r->k * (d + 1) * 8, KM_ALIGN_BYTES) : 0;
     int64_t head = KM_ALIGN_BYTES, centroids = km_divide_up(r->k * d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    km_cu_ptr table = engine->centroids.address + (km_cu_ptr)(r->row * d * engine->real_bytes);
+    km_cu_ptr table = engine->before.address + (km_cu_ptr)(r->row * d * engine->real_bytes);
     int64_t picks = km_divide_up((r->wanted + QUEUED_PICKS) * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     KM_TRY(km_cuda_scratch(&r->nearest, engine, n * 12, "the distances of a relocation", err));
     KM_TRY(km_cuda_reserve(engine, &engine->work,
@@ -69,7 +78,7 @@ static km_status measure(relocation *r, km_error *err) {
         int k;
     } run = {0, (int)r->k};
     KM_TRY(km_cuda_put(engine, work, &run, sizeof run, err));
-    KM_TRY(km_cuda_put(engine, work + (km_cu_ptr)head, r->centroids, r->k * d * 8, err));
+    KM_TRY(km_cuda_put(engine, work + (km_cu_ptr)head, r->before, r->k * d * 8, err));
     if (engine->is_csr) {
         table = work + (km_cu_ptr)(head + centroids);
         KM_TRY(km_cuda_columns(engine, table, work + (km_cu_ptr)head, r->k, err));
@@ -116,18 +125,35 @@ static km_status search(relocation *r, int64_t *found, km_error *err) {
     return KM_OK;
 }
 
+// The clusters that points leave, and what the points weigh.
+static km_status look_up(relocation *r, int64_t found, km_error *err) {
+    km_cuda_engine *engine = r->engine;
+    km_cu_ptr labels = r->nearest + (km_cu_ptr)(engine->base.n * 8);
+    for (int64_t i = 0; i < found; i++) {
+        km_relocated_point *moved = &r->moved[i];
+        *moved = (km_relocated_point){.point = r->picks[i], .weight = 1};
+        KM_TRY(km_cuda_get(engine, &moved->from, labels + (km_cu_ptr)(moved->point * 4), 4, err));
+        if (!engine->weights.address) continue;
+        KM_TRY(km_cuda_get(engine, &moved->weight, engine->weights.address + (km_cu_ptr)(moved->point * 8), 8,
+                           err));
+    }
+    return found > 0 ? km_cuda_rows(engine, r->rows, r->picks, found, err) : KM_OK;
+}
+
 // Gives the points to the empty clusters, in order. Clusters that get none are marked as given up.
 static km_status give_points(relocation *r, int64_t found, km_error *err) {
     km_cuda_engine *engine = r->engine;
-    int64_t d = engine->base.d, next = 0;
+    int64_t next = 0;
     km_slot_record *record = &km_cuda_records(engine)[r->slot];
-    if (found > 0) KM_TRY(km_cuda_rows(engine, r->rows, r->picks, found, err));
+    KM_TRY(look_up(r, found, err));
     for (int64_t j = 0; j < r->k; j++) {
         if (!is_empty(r, j)) continue;
         r->given_up[j] = next == found || record->state.at_limit;
-        if (next < found) memcpy(r->centroids + j * d, r->rows + next++ * d, (size_t)d * sizeof *r->rows);
+        if (next < found) r->moved[next++].to = (int)j;
     }
-    KM_TRY(km_cuda_put_rows(engine, r->row, r->centroids, r->k, err));
+    km_relocate_points(r->centroids, r->weights, r->k, engine->base.d, r->moved, r->rows, found,
+                       record->state.is_updated && engine->base.plan->spec.metric != KM_METRIC_COSINE);
+    KM_TRY(km_cuda_put_rows(engine, &engine->centroids, r->row, r->centroids, r->k, err));
     km_cuda_set_phase(engine, r->slot, record->state.at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING);
     record->state.empty_count = 0;
     return KM_OK;

@@ -80,6 +80,7 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
         const char *what;
     } wanted[] = {
         {&engine->centroids, rows * d * engine->real_bytes, "the table of centroids"},
+        {&engine->before, rows * d * engine->real_bytes, "the centroids of the last pass"},
         {&engine->totals, rows * (d + 1) * 8, "the sums of clusters"},
         {&engine->slot_weights, rows * 8, "the weights of clusters"},
         {&engine->part_sums, km_cuda_update_parts(engine) > 1 ? slots * km_cuda_update_parts(engine) * 32 : 0,
@@ -110,10 +111,10 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
     return KM_OK;
 }
 
-km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const double *rows, int64_t count,
-                           km_error *err) {
+km_status km_cuda_put_rows(km_cuda_engine *engine, const km_cuda_memory *table, int64_t first_row,
+                           const double *rows, int64_t count, km_error *err) {
     int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
-    km_cu_ptr to = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
+    km_cu_ptr to = table->address + (km_cu_ptr)(first_row * d * engine->real_bytes);
     if (engine->real_bytes == 8) return km_cuda_put(engine, to, rows, bytes, err);
     float *floats = malloc((size_t)bytes);
     if (!floats) return km_fail_memory(err, "centroids", bytes);
@@ -123,10 +124,10 @@ km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const doub
     return status;
 }
 
-km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
-                           km_error *err) {
+km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, const km_cuda_memory *table,
+                           int64_t first_row, int64_t count, km_error *err) {
     int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
-    km_cu_ptr from = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
+    km_cu_ptr from = table->address + (km_cu_ptr)(first_row * d * engine->real_bytes);
     if (engine->real_bytes == 8) return km_cuda_get(engine, rows, from, bytes, err);
     float *floats = malloc((size_t)bytes);
     if (!floats) return km_fail_memory(err, "centroids", bytes);

@@ -29,7 +29,7 @@ typedef struct group {
     int64_t active_count;
     int64_t at_once;         // runs of a launch
     unsigned char *given_up; // k x stride
-    void *numbers;           // k x (size + 1) x stride: the table of centroids
+    void *numbers, *before;  // k x (size + 1) x stride: the table of centroids, and that of the last pass
     double *weights;         // k x stride
 } group;
 
@@ -42,6 +42,7 @@ static void group_free(group *g) {
     free(g->active);
     free(g->given_up);
     free(g->numbers);
+    free(g->before);
     free(g->weights);
 }
 
@@ -74,8 +75,10 @@ static km_status group_init(group *g, const km_subset *subsets, int64_t count, k
     g->active = calloc((size_t)g->stride, sizeof *g->active);
     g->given_up = calloc((size_t)(g->k_max * g->stride), 1);
     g->numbers = calloc(1, (size_t)table_bytes(g, g->k_max));
+    g->before = calloc(1, (size_t)table_bytes(g, g->k_max));
     g->weights = calloc((size_t)(g->k_max * g->stride), sizeof *g->weights);
-    if (!g->picks || !g->states || !g->limits || !g->active || !g->given_up || !g->numbers || !g->weights)
+    if (!g->picks || !g->states || !g->limits || !g->active || !g->given_up || !g->numbers || !g->before ||
+        !g->weights)
         return km_fail_memory(err, "the runs on subsets", table_bytes(g, g->k_max));
     return KM_OK;
 }
@@ -159,9 +162,13 @@ static km_status reserve(group *g, km_error *err) {
     const struct {
         km_cuda_memory *memory;
         int64_t bytes;
-    } wanted[] = {{&s->numbers, table_bytes(g, g->k)}, {&s->weights, g->k * g->stride * 8},
-                  {&s->given_up, g->k * g->stride},    {&s->states, g->stride * (int64_t)sizeof *g->states},
-                  {&s->limits, g->stride * 16},        {&s->active, g->stride * 4}};
+    } wanted[] = {{&s->numbers, table_bytes(g, g->k)},
+                  {&s->before, table_bytes(g, g->k)},
+                  {&s->weights, g->k * g->stride * 8},
+                  {&s->given_up, g->k * g->stride},
+                  {&s->states, g->stride * (int64_t)sizeof *g->states},
+                  {&s->limits, g->stride * 16},
+                  {&s->active, g->stride * 4}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         KM_TRY(km_cuda_reserve(table, wanted[i].memory, wanted[i].bytes, "the runs on subsets", err));
     KM_TRY(km_subsets_reserve_partial(&g->at_once, s, s->spans_count * numbers * table->real_bytes, g->runs,
@@ -210,6 +217,7 @@ static km_status launch(group *g, int64_t first, int64_t count, km_error *err) {
                                      .k = (int)g->k,
                                      .totals = (const double *)(uintptr_t)s->totals.address,
                                      .table = args.table,
+                                     .before = (void *)(uintptr_t)s->before.address,
                                      .stride = g->stride,
                                      .weights = (double *)(uintptr_t)s->weights.address,
                                      .given_up = (const unsigned char *)(uintptr_t)s->given_up.address,
@@ -238,10 +246,10 @@ static km_status pass(group *g, km_error *err) {
 
 // Empty clusters -----------------------------------------------------------------------------------------------
 
-static double number_get(const group *g, int64_t number, int64_t run) {
+static double number_get(const group *g, const void *numbers, int64_t number, int64_t run) {
     int64_t at = number * g->stride + run;
-    return g->s->table->real_bytes == 8 ? ((const double *)g->numbers)[at]
-                                        : (double)((const float *)g->numbers)[at];
+    return g->s->table->real_bytes == 8 ? ((const double *)numbers)[at]
+                                        : (double)((const float *)numbers)[at];
 }
 
 static void number_put(group *g, int64_t number, int64_t run, double value) {
@@ -252,10 +260,11 @@ static void number_put(group *g, int64_t number, int64_t run, double value) {
         ((float *)g->numbers)[at] = (float)value;
 }
 
-static void get_centroids(const group *g, double *centroids, int64_t run) {
+// A run's centroids of a table: `numbers` or `before`.
+static void get_centroids(const group *g, double *centroids, const void *numbers, int64_t run) {
     for (int64_t j = 0; j < g->k; j++)
         for (int64_t f = 0; f < g->size; f++)
-            centroids[j * g->size + f] = number_get(g, j * (g->size + 1) + f, run);
+            centroids[j * g->size + f] = number_get(g, numbers, j * (g->size + 1) + f, run);
 }
 
 static km_status get_tables(group *g, km_error *err) {
@@ -272,17 +281,19 @@ static km_status relocate(group *g, int64_t run, double *row, km_error *err) {
     KM_TRY(km_subsets_view(&view, g->s, g->job, g->subsets[run / g->job->restarts], err));
     at = km_cuda_slot_row(view, g->q);
     unsigned char *given_up = km_cuda_given_up(view) + at;
-    get_centroids(g, row, run);
+    get_centroids(g, row, g->before, run);
+    KM_TRY(km_cuda_put_rows(view, &view->before, at, row, k, err));
+    get_centroids(g, row, g->numbers, run);
     for (int64_t j = 0; j < k; j++) {
         weights[j] = g->weights[j * g->stride + run];
         given_up[j] = g->given_up[j * g->stride + run];
     }
-    KM_TRY(km_cuda_put_rows(view, at, row, k, err));
+    KM_TRY(km_cuda_put_rows(view, &view->centroids, at, row, k, err));
     KM_TRY(km_cuda_put(view, view->slot_weights.address + (km_cu_ptr)(at * 8), weights, k * 8, err));
     km_cuda_records(view)[g->q].state = g->states[run];
     KM_TRY(km_cuda_relocate(view, g->q, &moved, err));
     g->states[run] = km_cuda_records(view)[g->q].state;
-    KM_TRY(km_cuda_get_rows(view, row, at, k, err));
+    KM_TRY(km_cuda_get_rows(view, row, &view->centroids, at, k, err));
     for (int64_t j = 0; j < k; j++) {
         g->given_up[j * g->stride + run] = given_up[j];
         for (int64_t f = 0; f < g->size; f++) number_put(g, j * (g->size + 1) + f, run, row[j * g->size + f]);
@@ -298,6 +309,7 @@ static km_status relocate_all(group *g, km_error *err) {
     double *row = malloc((size_t)(k * (c + 1)) * sizeof *row);
     if (!row) return km_fail_memory(err, "the clusters of a run", (int64_t)k * (c + 1) * 8);
     KM_TRY_GOTO(get_tables(g, err));
+    KM_TRY_GOTO(km_cuda_get(table, g->before, s->before.address, table_bytes(g, k), err));
     for (int64_t i = 0; i < g->active_count; i++) {
         if (g->states[g->active[i]].phase != KM_SLOT_EMPTY) continue;
         KM_TRY_GOTO(relocate(g, g->active[i], row, err));
@@ -337,7 +349,7 @@ static km_status take_best(group *g, int64_t i, double *row, double *best, doubl
     km_status status = KM_OK;
     for (int64_t r = 0; r < restarts; r++) {
         int64_t run = i * restarts + r;
-        get_centroids(g, row, run);
+        get_centroids(g, row, g->numbers, run);
         for (int64_t j = 0; j < k; j++) row[k * size + j] = g->weights[j * g->stride + run];
         inertias[r] = g->states[run].inertia;
         KM_TRY_GOTO(

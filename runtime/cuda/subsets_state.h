@@ -32,7 +32,8 @@ struct km_cuda_subsets {
     km_cuda_memory spans, starts;   // of the points in their order
     int64_t spans_count;
     km_cuda_memory view_columns; // of the subset that a view has
-    km_cuda_memory columns, numbers, weights, given_up, states, limits, active, picks, partial, totals;
+    km_cuda_memory columns, numbers, before, weights, given_up, states, limits, active, picks, partial,
+        totals;
     // Rows in the order of the outcome's cells, for the last pass.
     km_cuda_memory ordered, ordered_weights, ordered_values, ordered_spans, ordered_starts;
     int64_t ordered_spans_count, cells_count; // cells: those of the tally, then rows without an outcome

@@ -434,11 +434,10 @@ void km_cuda_subsets_destroy(km_cuda_subsets **subsets) {
     if (!s) return;
     for (int64_t i = 0; i < s->views_count; i++) view_clear(&s->views[i]);
     km_cuda_memory *const memories[] = {
-        &s->spans,          &s->starts,          &s->columns,        &s->numbers,
-        &s->weights,        &s->given_up,        &s->states,         &s->limits,
-        &s->active,         &s->picks,           &s->partial,        &s->totals,
-        &s->ordered,        &s->ordered_weights, &s->ordered_values, &s->ordered_spans,
-        &s->ordered_starts, &s->permuted,        &s->order};
+        &s->spans,          &s->starts,        &s->columns,        &s->numbers,  &s->before,
+        &s->weights,        &s->given_up,      &s->states,         &s->limits,   &s->active,
+        &s->picks,          &s->partial,       &s->totals,         &s->ordered,  &s->ordered_weights,
+        &s->ordered_values, &s->ordered_spans, &s->ordered_starts, &s->permuted, &s->order};
     if (km_cuda_enter(s->table->device, NULL) == KM_OK) {
         s->table->driver->cuStreamSynchronize(s->table->stream);
         for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
@@ -465,7 +464,7 @@ int64_t km_cuda_subsets_bytes(const km_subsets_job *job, int64_t size) {
     int64_t k_max = 0, sums;
     for (int64_t q = 0; q < job->clusters_count; q++) k_max = km_max(k_max, job->clusters[q]);
     sums = km_max(job->restarts * k_max * (size + 1) * real, (k_max * (size + 2 + KM_SUBSET_VALUES) + 2) * 8);
-    return spans * sums + job->restarts * k_max * (size + 1) * (real + 16);
+    return spans * sums + job->restarts * k_max * (size + 1) * (2 * real + 16);
 }
 
 int64_t km_cuda_subsets_distances(const km_cuda_subsets *s) {

@@ -7,6 +7,7 @@
 #define KM_BOTH static inline
 //@ verbatim draws.h
 //@ verbatim slot.h
+//@ verbatim relocation.h
 //@ verbatim total.h
 
 enum {
@@ -25,9 +26,11 @@ typedef struct host_slot {
     int are_means; // the centroids are the means of their points
     int mode;      // of the next pass: KM_CPU_FIRST ...
     int labels_bytes;
-    int64_t changed;            // labels
-    double *centroids, *totals; // k rows of D, and of PITCH
-    double *digits;             // of the totals: KM_TOTAL_DIGITS x k rows
+    int64_t changed; // labels
+    double *centroids,
+        *before;    // k rows of D: as they are, and those of the last pass, if it left a cluster empty
+    double *totals; // k rows of PITCH
+    double *digits; // of the totals: KM_TOTAL_DIGITS x k rows
     km_real *table;
     void *labels;
     unsigned char *may_stay_empty; // k: relocation found no point for this cluster

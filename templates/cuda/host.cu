@@ -2,6 +2,8 @@
 //@ include host/common.c
 #include <new>
 
+//@ verbatim relocation.h
+
 enum { HOST_SLOTS = RESTARTS * KS, HOST_PARTS = (int)KM_UPDATE_PARTS(K_MAX, D) };
 
 // Device memory that is freed with its owner.
@@ -44,7 +46,7 @@ struct $name_fit {
     long long n, subchunks, chunks;
     host_data data;
     host_memory points, weights, pass_weights, subchunk_weights, box;
-    host_memory centroids, totals, slot_weights, part_sums, workspace, device_state, labels, changes;
+    host_memory centroids, before, totals, slot_weights, part_sums, workspace, device_state, labels, changes;
     host_state state;
     km_pass_facts facts;
     km_pass_launch launches[HOST_LAUNCHES];

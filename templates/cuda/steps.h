@@ -48,6 +48,7 @@ typedef struct km_update_args {
     km_slot_record *slots;
     unsigned char *active;
     void *centroids;      // [restarts][S][d] km_real
+    void *before;         // the same: those of the last pass, which relocation goes back to
     const double *totals; // [restarts][S][d + 1]
     double *weights;      // [restarts][S]: of the last pass of each slot
     const unsigned char

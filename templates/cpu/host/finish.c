@@ -8,8 +8,8 @@ typedef struct host_finisher {
     int64_t row;
 } host_finisher;
 
-static int host_finisher_init(host_finisher *f, const host_slot *slot) {
-    const int64_t k = slot->k, multiple = km_kernels.finish_row_multiple;
+static int host_finisher_init(host_finisher *f, const double *centroids, int k) {
+    const int64_t multiple = km_kernels.finish_row_multiple;
     memset(f, 0, sizeof *f);
     f->row = (D + multiple - 1) / multiple * multiple;
     f->centroids = (double *)host_alloc(k * f->row, sizeof *f->centroids);
@@ -18,11 +18,11 @@ static int host_finisher_init(host_finisher *f, const host_slot *slot) {
     if (!f->centroids || !f->columns || !f->table) return host_no_memory(k * (f->row + D) * 8);
     for (int64_t j = 0; j < k; j++)
         for (int i = 0; i < D; i++) {
-            f->centroids[j * f->row + i] = (double)(km_real)slot->centroids[j * D + i];
+            f->centroids[j * f->row + i] = (double)(km_real)centroids[j * D + i];
             if (k <= KM_CPU_FEW_CLUSTERS)
                 f->columns[i * KM_CPU_FEW_CLUSTERS + j] = f->centroids[j * f->row + i];
         }
-    host_put_table(f->table, slot->centroids, slot->k);
+    host_put_table(f->table, centroids, k);
     f->model.k = k;
     f->model.centroids = f->centroids;
     f->model.columns = f->columns;
@@ -67,7 +67,7 @@ int $name_result($name_fit *fit, int index, $name_model *model) {
     const int64_t partials_count = host_min(chunks, 64);
     double *sums = (double *)host_alloc((partials_count + 1) * numbers, sizeof *sums),
            *all = sums + partials_count * numbers;
-    failed = host_finisher_init(&f, slot);
+    failed = host_finisher_init(&f, slot->centroids, slot->k);
     if (!failed && !sums) failed = host_no_memory((partials_count + 1) * numbers * 8);
     for (int64_t base = 0; base < chunks && !failed; base += partials_count) {
         const int64_t here = host_min(partials_count, chunks - base);

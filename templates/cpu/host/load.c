@@ -93,13 +93,14 @@ static int host_reserve($name_fit *fit) {
         const int64_t k = slot->k = host_ks[i];
         slot->labels_bytes = k <= 256 ? 1 : k <= 65536 ? 2 : 4;
         slot->centroids = (double *)host_alloc(k * D, sizeof *slot->centroids);
+        slot->before = (double *)host_alloc(k * D, sizeof *slot->before);
         slot->totals = (double *)host_alloc(k * PITCH, sizeof *slot->totals);
         slot->digits = (double *)host_alloc(KM_TOTAL_DIGITS * k * PITCH, sizeof *slot->digits);
         slot->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *slot->table);
         slot->labels = host_alloc(host_groups(fit->n) * SOA_POINTS, slot->labels_bytes);
         slot->may_stay_empty = (unsigned char *)host_alloc(k, 1);
-        failed |= !slot->centroids || !slot->totals || !slot->digits || !slot->table || !slot->labels ||
-                  !slot->may_stay_empty;
+        failed |= !slot->centroids || !slot->before || !slot->totals || !slot->digits || !slot->table ||
+                  !slot->labels || !slot->may_stay_empty;
         rows += k;
     }
     // As many buffers of partial sums as keep threads busy, in 256 MB.
@@ -180,6 +181,7 @@ void $name_destroy($name_fit **out) {
     if (!fit) return;
     for (int i = 0; i < $upper_KS; i++) {
         free(fit->slots[i].centroids);
+        free(fit->slots[i].before);
         free(fit->slots[i].totals);
         free(fit->slots[i].digits);
         free(fit->slots[i].table);

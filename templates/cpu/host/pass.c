@@ -111,7 +111,8 @@ static double host_update(const $name_fit *fit, host_slot *slot) {
 static void host_step(const $name_fit *fit, host_slot *slot, double shift_max) {
     km_slot_found found;
     memset(&found, 0, sizeof found);
-    if (slot->state.phase == KM_SLOT_RUNNING) found.shift = host_update(fit, slot);
     for (int64_t j = 0; j < slot->k; j++) found.relocatable |= host_is_relocatable(slot, j);
+    if (found.relocatable) memcpy(slot->before, slot->centroids, (size_t)slot->k * D * sizeof *slot->before);
+    if (slot->state.phase == KM_SLOT_RUNNING) found.shift = host_update(fit, slot);
     km_slot_decide(&slot->state, &found, shift_max, INT64_MAX);
 }

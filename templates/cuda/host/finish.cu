@@ -50,7 +50,7 @@ static int host_finish_all(const $name_fit *fit, host_finish *f, int q, int *lab
     if (few_clusters_bytes > 48 << 10 && f->few_clusters_bytes)
         HOST_CUDA(cudaFuncSetAttribute(km_finish_few_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        few_clusters_bytes));
-    HOST_TRY(host_model_init(&f->model, fit, q));
+    HOST_TRY(host_model_init(&f->model, fit, q, &fit->centroids));
     HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
     HOST_TRY(host_reserve(&f->partial, host_parts(here, KM_CHUNK_POINTS) * numbers * 8));
     if (!f->few_clusters_bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));

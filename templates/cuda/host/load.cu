@@ -199,6 +199,7 @@ static int host_check_device($name_fit *fit) {
 static int host_equip($name_fit *fit) {
     const long long rows = RESTARTS * (long long)S;
     HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
+    HOST_TRY(host_reserve_zero(&fit->before, rows * D * (long long)sizeof(km_real)));
     HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
     HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
     HOST_TRY(host_reserve_zero(&fit->part_sums, HOST_SLOTS * (long long)HOST_PARTS * 32));

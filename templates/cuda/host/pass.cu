@@ -42,6 +42,7 @@ static int host_launch_update(const $name_fit *fit) {
     args.slots = state->slots;
     args.active = state->active;
     args.centroids = fit->centroids.at;
+    args.before = fit->before.at;
     args.totals = fit->totals.as<double>();
     args.weights = fit->slot_weights.as<double>();
     args.given_up = state->given_up;

@@ -62,17 +62,19 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     if (at >= args.count) return;
     const long long run = args.active[at], stride = args.stride;
     const int c = args.c, k = args.k;
-    km_real *table = (km_real *)args.table + run;
+    km_real *table = (km_real *)args.table + run, *before = (km_real *)args.before + run;
     km_slot_state *state = args.states + run;
     const bool moves = state->phase == KM_SLOT_RUNNING;
     km_slot_found found = {args.total_square[run], 0.0, 0, 0, 0};
     for (int j = 0; j < k; j++) {
         const double *totals = args.totals + (long long)j * (c + 1) * args.count + at;
         const double weight = totals[c * args.count];
-        km_real *row = table + (long long)j * (c + 1) * stride;
+        km_real *row = table + (long long)j * (c + 1) * stride,
+                *row_before = before + (long long)j * (c + 1) * stride;
         for (int f = 0; f < c; f++) {
             const double own = row[f * stride], sum = totals[f * args.count];
             found.inertia -= own * (weight * own + 2.0 * sum);
+            row_before[f * stride] = (km_real)own;
             if (!moves || !(weight > 0.0)) continue;
             const km_real moved = (km_real)(own + sum / weight);
             found.shift += (moved - own) * (moved - own);

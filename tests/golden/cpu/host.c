@@ -20,7 +20,7 @@ static int host_check_first(const host_data *data, double x, long long i) {
 #ifndef KM_DRAWS_H
 #define KM_DRAWS_H
 
-// ... 8 definitions
+// ... 12 definitions
 
 #endif
 // Totals that do not depend on the order in which numbers are added: a wide fixed-point number in three doubles. Host
@@ -155,13 +155,14 @@ static int host_reserve(host_fit *fit) {
         const int64_t k = slot->k = host_ks[i];
         slot->labels_bytes = k <= 256 ? 1 : k <= 65536 ? 2 : 4;
         slot->centroids = (double *)host_alloc(k * D, sizeof *slot->centroids);
+        slot->before = (double *)host_alloc(k * D, sizeof *slot->before);
         slot->totals = (double *)host_alloc(k * PITCH, sizeof *slot->totals);
         slot->digits = (double *)host_alloc(KM_TOTAL_DIGITS * k * PITCH, sizeof *slot->digits);
         slot->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *slot->table);
         slot->labels = host_alloc(host_groups(fit->n) * SOA_POINTS, slot->labels_bytes);
         slot->may_stay_empty = (unsigned char *)host_alloc(k, 1);
-        failed |= !slot->centroids || !slot->totals || !slot->digits || !slot->table || !slot->labels ||
-                  !slot->may_stay_empty;
+        failed |= !slot->centroids || !slot->before || !slot->totals || !slot->digits || !slot->table ||
+                  !slot->labels || !slot->may_stay_empty;
         rows += k;
     }
     // As many buffers of partial sums as keep threads busy, in 256 MB.
@@ -231,6 +232,7 @@ void host_destroy(host_fit **out) {
     if (!fit) return;
     for (int i = 0; i < HOST_KS; i++) {
         free(fit->slots[i].centroids);
+        free(fit->slots[i].before);
         free(fit->slots[i].totals);
         free(fit->slots[i].digits);
         free(fit->slots[i].table);
@@ -514,15 +516,16 @@ static double host_update(const host_fit *fit, host_slot *slot) {
 static void host_step(const host_fit *fit, host_slot *slot, double shift_max) {
     km_slot_found found;
     memset(&found, 0, sizeof found);
-    if (slot->state.phase == KM_SLOT_RUNNING) found.shift = host_update(fit, slot);
     for (int64_t j = 0; j < slot->k; j++) found.relocatable |= host_is_relocatable(slot, j);
+    if (found.relocatable) memcpy(slot->before, slot->centroids, (size_t)slot->k * D * sizeof *slot->before);
+    if (slot->state.phase == KM_SLOT_RUNNING) found.shift = host_update(fit, slot);
     km_slot_decide(&slot->state, &found, shift_max, INT64_MAX);
 }
 
 // ... 2 definitions
 
-static int host_finisher_init(host_finisher *f, const host_slot *slot) {
-    const int64_t k = slot->k, multiple = km_kernels.finish_row_multiple;
+static int host_finisher_init(host_finisher *f, const double *centroids, int k) {
+    const int64_t multiple = km_kernels.finish_row_multiple;
     memset(f, 0, sizeof *f);
     f->row = (D + multiple - 1) / multiple * multiple;
     f->centroids = (double *)host_alloc(k * f->row, sizeof *f->centroids);
@@ -531,11 +534,11 @@ static int host_finisher_init(host_finisher *f, const host_slot *slot) {
     if (!f->centroids || !f->columns || !f->table) return host_no_memory(k * (f->row + D) * 8);
     for (int64_t j = 0; j < k; j++)
         for (int i = 0; i < D; i++) {
-            f->centroids[j * f->row + i] = (double)(km_real)slot->centroids[j * D + i];
+            f->centroids[j * f->row + i] = (double)(km_real)centroids[j * D + i];
             if (k <= KM_CPU_FEW_CLUSTERS)
                 f->columns[i * KM_CPU_FEW_CLUSTERS + j] = f->centroids[j * f->row + i];
         }
-    host_put_table(f->table, slot->centroids, slot->k);
+    host_put_table(f->table, centroids, k);
     f->model.k = k;
     f->model.centroids = f->centroids;
     f->model.columns = f->columns;
@@ -576,7 +579,7 @@ int host_result(host_fit *fit, int index, host_model *model) {
     const int64_t partials_count = host_min(chunks, 64);
     double *sums = (double *)host_alloc((partials_count + 1) * numbers, sizeof *sums),
            *all = sums + partials_count * numbers;
-    failed = host_finisher_init(&f, slot);
+    failed = host_finisher_init(&f, slot->centroids, slot->k);
     if (!failed && !sums) failed = host_no_memory((partials_count + 1) * numbers * 8);
     for (int64_t base = 0; base < chunks && !failed; base += partials_count) {
         const int64_t here = host_min(partials_count, chunks - base);
@@ -641,27 +644,43 @@ static int64_t host_farthest(const host_fit *fit, double *squares, double square
 
 static int host_relocate(host_fit *fit, host_slot *slot) {
     host_finisher f;
-    int64_t chunks = host_pieces(fit->n, HOST_CHUNK), found = 0;
+    int64_t chunks = host_pieces(fit->n, HOST_CHUNK), found = 0, count = 0;
     double *squares = (double *)host_alloc(fit->n, sizeof *squares);
-    int failed = host_finisher_init(&f, slot);
-    if (!failed && !squares) failed = host_no_memory(fit->n * 8);
+    int *labels = (int *)host_alloc(fit->n, sizeof *labels);
+    double *rows = (double *)host_alloc(slot->k * (D + 1), sizeof *rows),
+           *weights = rows + slot->k * (int64_t)D;
+    km_relocated_point *moved = (km_relocated_point *)host_alloc(slot->k, sizeof *moved);
+    int failed = host_finisher_init(&f, slot->before, slot->k);
+    if (!failed && (!squares || !labels || !rows || !moved)) failed = host_no_memory(fit->n * 12);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic, 1) if (!failed)
 #endif
     for (int64_t b = 0; b < chunks; b++)
-        if (!failed) host_finish_chunk(fit, &f, b, NULL, squares, NULL);
+        if (!failed) host_finish_chunk(fit, &f, b, labels, squares, NULL);
     const double square_min = host_square_min(fit);
-    for (int64_t j = 0; j < slot->k && !failed; j++) {
+    for (int j = 0; j < slot->k && !failed; j++) {
+        weights[j] = slot->totals[j * PITCH + D];
         if (!host_is_relocatable(slot, j)) continue;
         if (found >= 0) found = host_farthest(fit, squares, square_min);
         slot->may_stay_empty[j] = found < 0;
-        for (int i = 0; i < D && found >= 0; i++)
-            slot->centroids[j * D + i] = (double)host_point(fit, found)[(int64_t)i * SOA_POINTS];
+        if (found < 0) continue;
+        for (int i = 0; i < D; i++)
+            rows[count * D + i] = (double)host_point(fit, found)[(int64_t)i * SOA_POINTS];
+        const km_relocated_point point = {found, labels[found], j, host_weight(fit, found)};
+        moved[count++] = point;
     }
-    if (!failed) host_put_table(slot->table, slot->centroids, slot->k);
+    if (!failed) {
+        km_relocate_points(slot->centroids, weights, slot->k, D, moved, rows, count, slot->state.is_updated);
+        for (int64_t i = 0; i < slot->k * (int64_t)D; i++)
+            slot->centroids[i] = (double)(km_real)slot->centroids[i];
+        host_put_table(slot->table, slot->centroids, slot->k);
+    }
     slot->are_means = 0;
     slot->state.phase = KM_SLOT_RUNNING;
     free(squares);
+    free(labels);
+    free(rows);
+    free(moved);
     host_finisher_free(&f);
     return failed;
 }

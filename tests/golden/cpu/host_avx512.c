@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 3..5, target: cpu:avx512}: The host part: what the header declares
 // "..." stands for what a template or an earlier part shows.
 
-// ... 57 definitions
+// ... 61 definitions
 
 static int host_check_machine(void) {
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq"))

@@ -11,7 +11,7 @@ static double host_rounding2(long long n) {
     return relative * relative;
 }
 
-// ... 26 definitions
+// ... 31 definitions
 
 static __global__ void host_float64_host_weights(const double *weights, long long n, unsigned long long *bad) {
     const long long i = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
@@ -89,6 +89,7 @@ static int host_move(host_float64_fit *fit, host_loader *load) {
 static int host_equip(host_float64_fit *fit) {
     const long long rows = RESTARTS * (long long)S;
     HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
+    HOST_TRY(host_reserve_zero(&fit->before, rows * D * (long long)sizeof(km_real)));
     HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
     HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
     HOST_TRY(host_reserve_zero(&fit->part_sums, HOST_SLOTS * (long long)HOST_PARTS * 32));
@@ -111,4 +112,4 @@ static int host_equip(host_float64_fit *fit) {
     return HOST_FLOAT64_OK;
 }
 
-// ... 39 definitions
+// ... 42 definitions

@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     const km_slot_phase phase = record->state.phase;
     if (args.loop->head.stop) return;
     if (km_slot_is_active(phase)) {
-        km_real *centroids = (km_real *)args.centroids + row * D;
+        km_real *centroids = (km_real *)args.centroids + row * D, *before = (km_real *)args.before + row * D;
         const double *totals = args.totals + row * (D + 1);
         double sums[4] =
             {}; // of inertia, of shifts; of empty clusters, and of those that may be given a point
@@ -35,6 +35,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
                 const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
                 sums[0] += c * (weight * c - 2.0 * sum);
+                before[j * (long long)D + f] = (km_real)c;
                 if (phase == KM_SLOT_RUNNING && weight > 0.0) {
                     if (length <= UNIT_CANCELLED) continue;
                     const double centre = args.box[2 * D + f], factor = args.box[3 * D];

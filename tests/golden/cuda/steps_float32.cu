@@ -29,6 +29,7 @@ typedef struct km_update_args {
     km_slot_record *slots;
     unsigned char *active;
     void *centroids;      // [restarts][S][d] km_real
+    void *before;         // the same: those of the last pass, which relocation goes back to
     const double *totals; // [restarts][S][d + 1]
     double *weights;      // [restarts][S]: of the last pass of each slot
     const unsigned char
@@ -316,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     const km_slot_phase phase = record->state.phase;
     if (args.loop->head.stop) return;
     if (km_slot_is_active(phase)) {
-        km_real *centroids = (km_real *)args.centroids + row * D;
+        km_real *centroids = (km_real *)args.centroids + row * D, *before = (km_real *)args.before + row * D;
         const double *totals = args.totals + row * (D + 1);
         double sums[4] =
             {}; // of inertia, of shifts; of empty clusters, and of those that may be given a point
@@ -325,6 +326,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
                 const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
                 sums[0] += c * (weight * c - 2.0 * sum);
+                before[j * (long long)D + f] = (km_real)c;
                 if (phase == KM_SLOT_RUNNING && weight > 0.0) {
                     const km_real moved = (km_real)(sum / weight);
                     sums[1] += (moved - c) * (moved - c);

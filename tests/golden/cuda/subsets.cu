@@ -36,7 +36,7 @@ typedef struct km_subsets_update_args {
     long long count;
     int c, k;
     const double *totals; // [K][C + 1][count]
-    void *table;          // as above
+    void *table, *before; // as above; coordinates as the last pass had them, which relocation goes back to
     long long stride;
     double *weights; // [K][stride]
     const unsigned char
