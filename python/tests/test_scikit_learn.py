@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scikit-learn's own checks of an estimator, and its pipelines."""
+"""scikit-learn's own checks of an estimator, its pipelines, and its path where clusters are empty."""
 
 from __future__ import annotations
 
@@ -53,3 +53,24 @@ def test_not_fitted_is_theirs(points):
 
     with pytest.raises(NotFittedError):
         kmgen.KMeans(2).predict(points)
+
+
+@pytest.mark.parametrize("algorithm", ["lloyd", "hamerly", "elkan", "tiles"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["alone", "weights"])
+def test_empty_clusters_take_their_path(algorithm, weighted):
+    from sklearn.cluster import KMeans
+
+    for seed in range(3):
+        draw = np.random.default_rng(seed)
+        n, d, k = draw.integers(200, 2000), draw.integers(1, 5), draw.integers(8, 20)
+        points = 3 * draw.normal(size=(6, d))[draw.integers(6, size=n)] + draw.normal(size=(n, d))
+        start = points[draw.choice(n, k, replace=False)]
+        start[:3] += 30 * draw.normal(size=(3, d))
+        weights = draw.gamma(2, 1, n) if weighted else None
+        nearest = ((points[:, None] - start) ** 2).sum(-1).argmin(1)
+        assert len(set(nearest.tolist())) < k
+        ours = kmgen.KMeans(k, init=start, tol=0, refine="none", algorithm=algorithm, dtype="float64", threads=1)
+        theirs = KMeans(k, init=start, n_init=1, tol=0, algorithm="lloyd").fit(points, sample_weight=weights)
+        ours.fit(points, sample_weight=weights)
+        assert ours.n_iter_ == theirs.n_iter_
+        assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-12)
