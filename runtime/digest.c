@@ -30,6 +30,27 @@ static uint64_t add_integers(uint64_t digest, const int64_t *values, int64_t cou
     return digest;
 }
 
+static uint64_t add_name(uint64_t digest, int criterion) {
+    const char *name = km_criterion_name((km_criterion)criterion);
+    return XXH3_64bits_withSeed(name, strlen(name), digest);
+}
+
+// Of the criteria that were computed, by name: one that is added to the list changes no digest of results without it.
+static uint64_t add_scores(uint64_t digest, const km_model *model) {
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+        if (isnan(model->scores[c])) continue;
+        digest = add_reals(add_name(digest, c), &model->scores[c], 1);
+        digest = add_reals(digest, &model->score_errors[c], 1);
+    }
+    return digest;
+}
+
+static uint64_t add_votes(uint64_t digest, const int64_t votes[KM_CRITERION_COUNT]) {
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        if (votes[c] >= 0) digest = add_integer(add_name(digest, c), votes[c]);
+    return digest;
+}
+
 static uint64_t add_labels(uint64_t digest, const int32_t *labels, int64_t count) {
     uint32_t words[LABELS_TOGETHER];
     for (int64_t first = 0; first < count; first += LABELS_TOGETHER) {
@@ -61,8 +82,7 @@ static uint64_t add_model(uint64_t digest, const km_result *result, const km_mod
     digest = add_integers(digest, model->counts, k);
     digest = add_reals(digest, model->weights, k);
     digest = add_reals(digest, model->sse, k);
-    digest = add_reals(digest, model->scores, KM_CRITERION_COUNT);
-    digest = add_reals(digest, model->score_errors, KM_CRITERION_COUNT);
+    digest = add_scores(digest, model);
     digest = add_reals(digest, model->valleys, k);
     return model->labels ? add_labels(digest, model->labels, result->rows) : digest;
 }
@@ -76,5 +96,5 @@ uint64_t km_result_digest(const km_result *result) {
     for (int64_t m = 0; m < result->models_count; m++) digest = add_model(digest, result, &result->models[m]);
     digest = add_integer(digest, chosen->best);
     digest = add_integer(digest, chosen->clustered != 0);
-    return add_integers(digest, chosen->votes, KM_CRITERION_COUNT);
+    return add_votes(digest, chosen->votes);
 }
