@@ -1207,7 +1207,7 @@ static void finish_all(const rig *r, km_finish_model *models, double **centroids
 
 START_TEST(finish_equals_the_reference) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
-    int64_t d = (int64_t[]){1, 2, 5, 16, 100}[_i / 2];
+    int64_t d = (int64_t[]){1, 2, 5, 16, 32, 37, 100}[_i / 2];
     static const int64_t counts[] = {1, 63, 64, 65, 1009, 70001};
     if (!is_sampled_of_engine(d)) return;
     for (int weighted = 0; weighted < 2; weighted++) {
@@ -1652,7 +1652,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(empty, relocated_runs_equal_the_reference, 0, 3);
     tcase_add_loop_test(empty, relocation_without_points_ends, 0, 2);
     tcase_add_loop_test(sparse, sparse_points_equal_the_reference, 0, 28);
-    tcase_add_loop_test(finish, finish_equals_the_reference, 0, 10);
+    tcase_add_loop_test(finish, finish_equals_the_reference, 0, 14);
     tcase_add_loop_test(finish, finish_agrees_everywhere, 0, 2);
     tcase_add_loop_test(finish, silhouettes_equal_the_definition, 0, 10);
     tcase_add_test(finish, silhouettes_of_open_labels);

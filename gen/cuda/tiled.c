@@ -206,7 +206,6 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     *root = "cuda/tiled/tiled.cu";
     km_cuda_names(env, plan);
     name_shape(env, &it->shape);
-    km_env_set_flag(env, "async_copies", spec->target.arch >= 80);
     km_env_set(env, "sums",
                sums == KM_WORD_sums_sorted     ? "sorted"
                : sums == KM_WORD_sums_products ? "products"

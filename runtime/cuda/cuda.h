@@ -48,8 +48,7 @@ enum {
     X(load_sums_f64)                                                                                         \
     X(load_reduce)                                                                                           \
     X(load_transform_f32)                                                                                    \
-    X(load_transform_f64)                                                                                    \
-    X(finish_few_clusters)
+    X(load_transform_f64)
 #define KM_SPARSE_KERNELS(X)                                                                                 \
     X(columns)                                                                                               \
     X(halves)                                                                                                \
@@ -90,6 +89,8 @@ typedef struct km_cuda_kernels {
     KM_DENSE_KERNELS(KM_STEP_FIELD)
     KM_SPARSE_KERNELS(KM_STEP_FIELD)
     KM_SUBSET_KERNELS(KM_STEP_FIELD)
+    KM_STEP_FIELD(finish_few_clusters) // of few features
+    KM_STEP_FIELD(finish_tiles)        // of many
 #undef KM_STEP_FIELD
     km_pass_facts facts;
     km_pass_launch *launches;

@@ -346,6 +346,10 @@ static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver,
         KM_SPARSE_KERNELS(KM_STEP_LOOK_UP)
     } else {
         KM_DENSE_KERNELS(KM_STEP_LOOK_UP)
+        if (KM_FINISH_HAS_TILES(kernels->base.plan->spec.features))
+            KM_STEP_LOOK_UP(finish_tiles)
+        else
+            KM_STEP_LOOK_UP(finish_few_clusters)
     }
 #undef KM_STEP_LOOK_UP
     KM_TRY_GOTO(load_launches(kernels, driver, err));

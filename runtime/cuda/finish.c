@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The finishing pass (cuda/steps/finish.cu): models of few clusters by one kernel, others by two, with labels and
-// distances in scratch memory between them. Where sums of labels are wanted, the labels are in scratch memory, too. So
-// that these fit, it works on a slice of the points at a time, which is whole chunks, and on a batch of models. Sums
-// are added to the totals chunk by chunk, in index order.
+// The finishing pass (cuda/steps/finish.cu): of many features in tiles, of few features models of few clusters by one
+// kernel; others by two, with labels and distances in scratch memory between them. Where sums of labels are wanted, the
+// labels are in scratch memory, too. So that these fit, it works on a slice of the points at a time, which is whole
+// chunks, and on a batch of models. Sums are added to the totals in index order.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../seed.h"
@@ -11,13 +11,15 @@
 #include <string.h>
 
 enum { MODELS_AT_ONCE = 64 };
+typedef enum finish_kind { FINISH_TILES, FINISH_FEW, FINISH_MANY, FINISH_KINDS } finish_kind;
 
 typedef struct finisher {
     km_cuda_engine *engine;
     km_finish_model *models[MODELS_AT_ONCE];
     int64_t count, rows_count, k_max; // of this batch
     int64_t mean_rows_count;          // of those that have means
-    int few_clusters, labels_wanted;
+    finish_kind kind;
+    int labels_wanted;
     int64_t slice_chunks; // chunks of a slice
     km_assign_args args;
     km_cu_ptr totals, partial;
@@ -32,15 +34,72 @@ static int64_t few_clusters_bytes(const km_cuda_engine *engine, int64_t k) {
     return k * KM_FINISH_THREADS * (engine->base.plan->weighted ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
 }
 
-static int has_few_clusters(const km_cuda_engine *engine, int64_t k) {
-    return !engine->is_csr && k <= KM_FINISH_FEW_MAX &&
-           few_clusters_bytes(engine, k) <= engine->device->base.facts.shared_bytes_per_block;
+// Models of one launch of km_finish_tiles.
+typedef struct tile_group {
+    int models, tile_rows, threads;
+    int64_t rows, bytes;
+} tile_group;
+
+// Shared memory of a block of such a launch: half of it all where that is enough, so that a multiprocessor has two
+// blocks.
+static int64_t tile_bytes_most(const km_cuda_engine *engine) {
+    enum { ENOUGH = 64 << 10, RESERVED = 1 << 10, IN_TEXT = 512 };
+    const km_device_facts *facts = &engine->device->base.facts;
+    int64_t half = facts->shared_bytes_per_unit / 2 - RESERVED;
+    return (half >= ENOUGH ? half : facts->shared_bytes_per_block) - IN_TEXT;
+}
+
+static int64_t tile_bytes(const km_cuda_engine *engine, const tile_group *group, int has_means) {
+    int64_t sums = group->rows <= group->tile_rows ? KM_TILE_SUMS : 1;
+    return KM_TILE_BYTES(engine->base.d, engine->real_bytes, engine->base.plan->weighted, group->rows, sums,
+                         group->tile_rows, group->models, has_means && group->rows <= group->tile_rows);
+}
+
+// The first of `count` models, and as many more as fit beside it with all their rows. 0 models: not even that one.
+static tile_group choose_group(const km_cuda_engine *engine, km_finish_model *const *models, int64_t count) {
+    int64_t most = tile_bytes_most(engine), means = 0;
+    tile_group group = {0}, more = {0};
+    for (; more.models < count && more.models < KM_TILE_MODELS; group = more) {
+        const km_finish_model *next = models[more.models];
+        means |= next->means != NULL;
+        more.models++;
+        more.rows += next->k;
+        more.tile_rows = (int)km_round_up(more.rows, KM_TILE_WARP_ROWS);
+        more.bytes = tile_bytes(engine, &more, (int)means);
+        if (more.rows > KM_TILE_ROWS || more.bytes > most) break;
+    }
+    if (group.models == 0 && models[0]->k <= KM_FINISH_SHARED_MAX) { // its rows pass through shared memory
+        group = (tile_group){.models = 1, .rows = models[0]->k, .tile_rows = KM_TILE_ROWS};
+        if (group.rows <= group.tile_rows)
+            group.tile_rows = (int)(group.rows - 1) / KM_TILE_WARP_ROWS * KM_TILE_WARP_ROWS;
+        while ((group.bytes = tile_bytes(engine, &group, 0)) > most && group.tile_rows > 0)
+            group.tile_rows -= KM_TILE_WARP_ROWS;
+        if (group.tile_rows <= 0) group.models = 0;
+    }
+    int warps = (int)km_max(km_divide_up(group.tile_rows, KM_TILE_WARP_ROWS), group.models);
+    group.threads = 128 * (int)km_divide_up(warps, 4);
+    return group;
+}
+
+static finish_kind kind_of(const km_cuda_engine *engine, km_finish_model *model) {
+    if (engine->is_csr) return FINISH_MANY;
+    if (KM_FINISH_HAS_TILES(engine->base.d))
+        return choose_group(engine, &model, 1).models ? FINISH_TILES : FINISH_MANY;
+    return model->k <= KM_FINISH_FEW_MAX &&
+                   few_clusters_bytes(engine, model->k) <= engine->device->base.facts.shared_bytes_per_block
+               ? FINISH_FEW
+               : FINISH_MANY;
 }
 
 // Scratch memory of a point and model.
 static int64_t point_bytes(const finisher *f) {
-    if (f->few_clusters) return f->labels_wanted ? KM_LABEL_BYTES : 0;
+    if (f->kind != FINISH_MANY) return f->labels_wanted ? KM_LABEL_BYTES : 0;
     return KM_FINISH_POINT_BYTES + (f->mean_rows_count ? (int64_t)sizeof(double) : 0);
+}
+
+// Tables of sums of a chunk.
+static int64_t pieces_of(const finisher *f) {
+    return f->kind == FINISH_TILES ? KM_FINISH_PIECES : 1;
 }
 
 // Points of a slice of so many chunks.
@@ -58,7 +117,7 @@ static km_cu_ptr free_memory(km_cuda_engine *engine, int64_t bytes) {
 static km_status choose_slice(finisher *f, km_cu_ptr *scratch, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t each = f->count * point_bytes(f), chunk_bytes = each * KM_CHUNK_POINTS;
-    int64_t chunks = km_cuda_finish_chunks(f->rows_count, engine->chunks_count);
+    int64_t chunks = km_cuda_finish_chunks(f->rows_count * pieces_of(f), engine->chunks_count);
     *scratch = 0;
     f->slice_chunks = chunks;
     if (each == 0) return KM_OK;
@@ -97,7 +156,7 @@ static km_status reserve(finisher *f, km_error *err) {
                        f->count * 8,
                        f->count * 8,
                        sums_bytes,
-                       f->slice_chunks * sums_bytes,
+                       f->slice_chunks * pieces_of(f) * sums_bytes,
                        f->label_values * 8,
                        f->label_blocks * f->k_max * d * KM_LABEL_PARTS(d) * 8};
     enum { TABLES = sizeof sizes / sizeof *sizes };
@@ -115,8 +174,8 @@ static km_status reserve(finisher *f, km_error *err) {
     f->partial = at[6];
     f->label_sums = at[7];
     f->label_partial = at[8];
-    if (f->few_clusters && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
-    if (!f->few_clusters) {
+    if (f->kind != FINISH_MANY && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
+    if (f->kind == FINISH_MANY) {
         km_cu_ptr of_models = (km_cu_ptr)(f->count * points * 8), next = scratch + 2 * of_models;
         f->args.nearest = (double *)(uintptr_t)scratch;
         f->args.margin = (double *)(uintptr_t)(scratch + of_models);
@@ -215,6 +274,25 @@ done:
     return status;
 }
 
+static km_status launch_tiles(finisher *f, int64_t pieces, km_error *err) {
+    km_status status = KM_OK;
+    km_cuda_engine *engine = f->engine;
+    const km_driver *driver = engine->driver;
+    km_cu_function tiles = engine->kernels->finish_tiles;
+    long long rows = f->rows_count;
+    for (int first = 0; first < f->count;) {
+        tile_group group = choose_group(engine, f->models + first, f->count - first);
+        void *arguments[] = {&f->args,      &engine->weights.address, &f->partial, &rows, &first,
+                             &group.models, &group.tile_rows};
+        KM_CU(cuFuncSetAttribute(tiles, KM_CU_FUNC_MAX_DYNAMIC_SHARED, (int)group.bytes));
+        KM_CU(cuLaunchKernel(tiles, (unsigned)pieces, 1, 1, (unsigned)group.threads, 1, 1,
+                             (unsigned)group.bytes, engine->stream, arguments, NULL));
+        first += group.models;
+    }
+done:
+    return status;
+}
+
 static km_status launch_many(finisher *f, int64_t chunks, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = f->engine;
@@ -238,9 +316,11 @@ static km_status finish_slice(finisher *f, int64_t first_chunk, km_error *err) {
     int64_t left = engine->base.n - first_chunk * KM_CHUNK_POINTS, most = f->slice_chunks * KM_CHUNK_POINTS;
     f->args.first = first_chunk * KM_CHUNK_POINTS;
     f->args.count = left < most ? left : most;
-    long long chunks = km_divide_up(f->args.count, KM_CHUNK_POINTS);
-    KM_TRY((f->few_clusters ? launch_few : launch_many)(f, chunks, err));
-    void *add_arguments[] = {&f->partial, &chunks, &numbers, &f->totals};
+    long long tables = km_divide_up(f->args.count, KM_CHUNK_POINTS / pieces_of(f));
+    KM_TRY((f->kind == FINISH_TILES ? launch_tiles
+            : f->kind == FINISH_FEW ? launch_few
+                                    : launch_many)(f, tables, err));
+    void *add_arguments[] = {&f->partial, &tables, &numbers, &f->totals};
     KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS), 1,
                           add_arguments, err));
     KM_TRY(add_label_sums(f, err));
@@ -283,12 +363,12 @@ done:
     return status;
 }
 
-// Finishes the models of few clusters, or the others.
-static km_status finish_kind(km_cuda_engine *engine, km_finish_model *models, int64_t count, int few_clusters,
-                             km_error *err) {
-    finisher f = {.engine = engine, .few_clusters = few_clusters};
+// Finishes the models of a kind.
+static km_status finish_models(km_cuda_engine *engine, km_finish_model *models, int64_t count,
+                               finish_kind kind, km_error *err) {
+    finisher f = {.engine = engine, .kind = kind};
     for (int64_t m = 0; m < count; m++) {
-        if (has_few_clusters(engine, models[m].k) == few_clusters) {
+        if (kind_of(engine, &models[m]) == kind) {
             f.models[f.count++] = &models[m];
             f.rows_count += models[m].k;
             f.labels_wanted |= models[m].labels || models[m].sums;
@@ -297,13 +377,14 @@ static km_status finish_kind(km_cuda_engine *engine, km_finish_model *models, in
         }
         if (f.count == 0 || (f.count < MODELS_AT_ONCE && m + 1 < count)) continue;
         KM_TRY(finish_group(&f, err));
-        f = (finisher){.engine = engine, .few_clusters = few_clusters};
+        f = (finisher){.engine = engine, .kind = kind};
     }
     return KM_OK;
 }
 
 km_status km_cuda_finish(km_cuda_engine *engine, km_finish_model *models, int64_t count, km_error *err) {
     if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
-    KM_TRY(finish_kind(engine, models, count, 1, err));
-    return finish_kind(engine, models, count, 0, err);
+    for (int kind = 0; kind < FINISH_KINDS; kind++)
+        KM_TRY(finish_models(engine, models, count, (finish_kind)kind, err));
+    return KM_OK;
 }

@@ -1,27 +1,54 @@
 // SPDX-License-Identifier: MIT
 // Labels, distances, sums of one K: the last read -----------------------------------------------------------------
 
+enum {
+    //@ if finish_tiles
+    HOST_FINISH_POINTS = KM_FINISH_PIECE_POINTS, // that a block adds up
+    HOST_FINISH_SLICE = 64                       // chunks at a time
+    //@ else
+    HOST_FINISH_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK, // that a block adds up
+    HOST_FINISH_SLICE = 1024                                          // chunks at a time
+    //@ end
+};
+
 struct host_finish {
     host_model model;
     host_memory sums, partial, nearest, margin, labels;
-    double *host = nullptr;     // k x KM_FINISH_SUMS
-    int few_clusters_bytes = 0; // of shared memory, where km_finish_few_clusters is used
+    double *host = nullptr; // k x KM_FINISH_SUMS
+    //@ if finish_tiles
+    int bytes = 0, tile_rows = 0; // of shared memory, and rows there, where km_finish_tiles is used
+    //@ else
+    int bytes = 0; // of shared memory, where km_finish_few_clusters is used
+    //@ end
     ~host_finish() {
         free(host);
     }
 };
 
+// Tables of partial sums of so many points.
+static unsigned host_finish_parts(const host_finish *f, long long points) {
+    return f->bytes > 0 ? host_parts(points, HOST_FINISH_POINTS) : host_parts(points, KM_CHUNK_POINTS);
+}
+
 static int host_finish_slice(const $name_fit *fit, host_finish *f, long long first, long long count,
                              long long k, int *labels) {
-    const long long blocks = host_parts(count, KM_CHUNK_POINTS), numbers = k * KM_FINISH_SUMS;
+    const long long numbers = k * KM_FINISH_SUMS;
+    const long long blocks = host_finish_parts(f, count);
     const double *weights = fit->weights.as<double>();
     double *partial = f->partial.as<double>();
     f->model.args.first = first;
     f->model.args.count = count;
-    if (f->few_clusters_bytes > 0) {
-        km_finish_few_clusters<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_clusters_bytes>>>(
+    if (f->bytes > 0) {
+        //@ if finish_tiles
+        const int warps = host_parts(f->tile_rows, KM_TILE_WARP_ROWS);
+        km_finish_tiles<<<(unsigned)blocks, (unsigned)host_parts(warps, 4) * 128, (size_t)f->bytes>>>(
+            f->model.args, weights, partial, k, 0, 1, f->tile_rows);
+        HOST_LAUNCHED(km_finish_tiles);
+        //@ else
+        km_finish_few_clusters<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->bytes>>>(
             f->model.args, weights, partial, k);
         HOST_LAUNCHED(km_finish_few_clusters);
+        //@ end
     } else {
         const int in_shared = k <= KM_FINISH_SHARED_MAX;
         km_assign<<<host_parts(count, KM_SUBCHUNK_POINTS), KM_THREADS>>>(f->model.args);
@@ -38,23 +65,47 @@ static int host_finish_slice(const $name_fit *fit, host_finish *f, long long fir
     return $upper_OK;
 }
 
+//@ if finish_tiles
+// Shared memory for all rows of K centroids; else for so many that it holds; else none.
+static int host_finish_shared(const $name_fit *fit, host_finish *f, long long k) {
+    enum { IN_TEXT = 512 };
+    if (k > KM_FINISH_SHARED_MAX) return $upper_OK;
+    for (int rows = k < KM_TILE_ROWS ? (int)host_parts(k, KM_TILE_WARP_ROWS) * KM_TILE_WARP_ROWS
+                                     : int(KM_TILE_ROWS);
+         rows > 0 && !f->bytes; rows -= KM_TILE_WARP_ROWS) {
+        const int sums = k <= rows ? int(KM_TILE_SUMS) : 1;
+        const long long bytes = KM_TILE_BYTES(D, sizeof(km_real), WEIGHTED, k, sums, rows, 1, 0);
+        if (bytes > fit->shared_max - IN_TEXT) continue;
+        f->tile_rows = rows;
+        f->bytes = (int)bytes;
+        HOST_CUDA(
+            cudaFuncSetAttribute(km_finish_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize, f->bytes));
+    }
+    return $upper_OK;
+}
+
+//@ else
+static int host_finish_shared(const $name_fit *fit, host_finish *f, long long k) {
+    const int bytes = (int)k * KM_FINISH_THREADS * (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
+    if (k > KM_FINISH_FEW_MAX || bytes > fit->shared_max) return $upper_OK;
+    f->bytes = bytes;
+    if (bytes > 48 << 10)
+        HOST_CUDA(
+            cudaFuncSetAttribute(km_finish_few_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    return $upper_OK;
+}
+
+//@ end
 static int host_finish_all(const $name_fit *fit, host_finish *f, int q, int *labels) {
     const long long k = host_ks[q], numbers = k * KM_FINISH_SUMS;
-    const int few_clusters_bytes =
-        (int)k * KM_FINISH_THREADS * (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
-    if (k <= KM_FINISH_FEW_MAX && few_clusters_bytes <= fit->shared_max)
-        f->few_clusters_bytes = few_clusters_bytes;
-    const long long slice =
-        (f->few_clusters_bytes ? 1024 : 64) * (long long)KM_CHUNK_POINTS; // points that memory is taken for
-    const long long here = fit->n < slice ? fit->n : slice;
-    if (few_clusters_bytes > 48 << 10 && f->few_clusters_bytes)
-        HOST_CUDA(cudaFuncSetAttribute(km_finish_few_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       few_clusters_bytes));
+    HOST_TRY(host_finish_shared(fit, f, k));
+    const long long slice = (f->bytes ? HOST_FINISH_SLICE : 64) * (long long)KM_CHUNK_POINTS;
+    const long long here = fit->n < slice ? fit->n : slice; // points that memory is taken for
     HOST_TRY(host_model_init(&f->model, fit, q, &fit->centroids));
     HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
-    HOST_TRY(host_reserve(&f->partial, host_parts(here, KM_CHUNK_POINTS) * numbers * 8));
-    if (!f->few_clusters_bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
-    if (!f->few_clusters_bytes) {
+    HOST_TRY(host_reserve(&f->partial, host_finish_parts(f, here) * numbers * 8));
+    if (!f->bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
+    if (!f->bytes) {
         HOST_TRY(host_reserve(&f->nearest, here * 8));
         HOST_TRY(host_reserve(&f->margin, here * 8));
     }

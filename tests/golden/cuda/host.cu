@@ -723,17 +723,35 @@ int host_run(host_fit *fit, long long passes_max, double tolerance, long long *p
     return HOST_OK;
 }
 
-// ... 2 definitions
+// ... 1 definition
+
+enum {
+    HOST_FINISH_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK, // that a block adds up
+    HOST_FINISH_SLICE = 1024                                          // chunks at a time
+};
+
+struct host_finish {
+    host_model model;
+    host_memory sums, partial, nearest, margin, labels;
+    double *host = nullptr; // k x KM_FINISH_SUMS
+    int bytes = 0;          // of shared memory, where km_finish_few_clusters is used
+    ~host_finish() {
+        free(host);
+    }
+};
+
+// ... 1 definition
 
 static int host_finish_slice(const host_fit *fit, host_finish *f, long long first, long long count,
                              long long k, int *labels) {
-    const long long blocks = host_parts(count, KM_CHUNK_POINTS), numbers = k * KM_FINISH_SUMS;
+    const long long numbers = k * KM_FINISH_SUMS;
+    const long long blocks = host_finish_parts(f, count);
     const double *weights = fit->weights.as<double>();
     double *partial = f->partial.as<double>();
     f->model.args.first = first;
     f->model.args.count = count;
-    if (f->few_clusters_bytes > 0) {
-        km_finish_few_clusters<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_clusters_bytes>>>(
+    if (f->bytes > 0) {
+        km_finish_few_clusters<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->bytes>>>(
             f->model.args, weights, partial, k);
         HOST_LAUNCHED(km_finish_few_clusters);
     } else {
@@ -752,23 +770,26 @@ static int host_finish_slice(const host_fit *fit, host_finish *f, long long firs
     return HOST_OK;
 }
 
+static int host_finish_shared(const host_fit *fit, host_finish *f, long long k) {
+    const int bytes = (int)k * KM_FINISH_THREADS * (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
+    if (k > KM_FINISH_FEW_MAX || bytes > fit->shared_max) return HOST_OK;
+    f->bytes = bytes;
+    if (bytes > 48 << 10)
+        HOST_CUDA(
+            cudaFuncSetAttribute(km_finish_few_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    return HOST_OK;
+}
+
 static int host_finish_all(const host_fit *fit, host_finish *f, int q, int *labels) {
     const long long k = host_ks[q], numbers = k * KM_FINISH_SUMS;
-    const int few_clusters_bytes =
-        (int)k * KM_FINISH_THREADS * (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
-    if (k <= KM_FINISH_FEW_MAX && few_clusters_bytes <= fit->shared_max)
-        f->few_clusters_bytes = few_clusters_bytes;
-    const long long slice =
-        (f->few_clusters_bytes ? 1024 : 64) * (long long)KM_CHUNK_POINTS; // points that memory is taken for
-    const long long here = fit->n < slice ? fit->n : slice;
-    if (few_clusters_bytes > 48 << 10 && f->few_clusters_bytes)
-        HOST_CUDA(cudaFuncSetAttribute(km_finish_few_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       few_clusters_bytes));
+    HOST_TRY(host_finish_shared(fit, f, k));
+    const long long slice = (f->bytes ? HOST_FINISH_SLICE : 64) * (long long)KM_CHUNK_POINTS;
+    const long long here = fit->n < slice ? fit->n : slice; // points that memory is taken for
     HOST_TRY(host_model_init(&f->model, fit, q, &fit->centroids));
     HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
-    HOST_TRY(host_reserve(&f->partial, host_parts(here, KM_CHUNK_POINTS) * numbers * 8));
-    if (!f->few_clusters_bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
-    if (!f->few_clusters_bytes) {
+    HOST_TRY(host_reserve(&f->partial, host_finish_parts(f, here) * numbers * 8));
+    if (!f->bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
+    if (!f->bytes) {
         HOST_TRY(host_reserve(&f->nearest, here * 8));
         HOST_TRY(host_reserve(&f->margin, here * 8));
     }

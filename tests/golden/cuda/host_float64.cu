@@ -112,4 +112,4 @@ static int host_equip(host_float64_fit *fit) {
     return HOST_FLOAT64_OK;
 }
 
-// ... 42 definitions
+// ... 45 definitions

@@ -138,4 +138,4 @@ __device__ __forceinline__ void km_label_tile(km_warp &warp, km_tile tile) {
 
 // ... 7 definitions
 
-// ... 75 definitions
+// ... 76 definitions

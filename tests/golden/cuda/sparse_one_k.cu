@@ -270,4 +270,4 @@ __device__ km_pass_facts km_pass = {KM_ABI_VERSION,
                                     0,
                                     WORKSPACE_ZERO_BYTES};
 }
-// ... 75 definitions
+// ... 76 definitions

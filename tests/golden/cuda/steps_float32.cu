@@ -22,7 +22,7 @@
 #ifndef KM_STEPS_CUDA_H
 #define KM_STEPS_CUDA_H
 
-// ... 4 definitions
+// ... 5 definitions
 
 typedef struct km_update_args {
     km_loop *loop;

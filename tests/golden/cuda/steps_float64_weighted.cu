@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 3..5, type: float64, target: cuda:sm_90} weighted: The steps around the pass (whole); Loading (whole); Seeding (whole); Finishing (whole); Silhouettes (whole); Relocation (whole); The update (whole)
 // "..." stands for what a template or an earlier part shows.
 
-// ... 21 definitions
+// ... 22 definitions
 
 __device__ __forceinline__ double km_weight(const double *weights, long long i) {
     return weights[i];
