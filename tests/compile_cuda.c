@@ -16,6 +16,7 @@
 #include "gen/source.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/file.h"
+#include "short_form.h"
 #include "specs.h"
 
 #include <ctype.h>
@@ -160,10 +161,14 @@ static int add_jobs(void *user, const km_spec *spec) {
 }
 
 // Kernels for subsets of a table's columns (kmgen explore): those of pairs whose centroids are in registers, in shared
-// memory, and the largest.
+// memory, and the largest; in the short form one of each.
 static int add_subsets_of(int arch, km_type type, int weighted) {
     static const int32_t sizes[] = {1, 2, 3, 4, 6}, ks[] = {2, 3, 8, 10, 40, 100, 255};
+    static const int32_t few_sizes[] = {2, 4}, few_ks[] = {3, 40, 255};
     km_subset_shapes shapes = {sizes, sizeof sizes / sizeof *sizes, ks, sizeof ks / sizeof *ks};
+    if (!is_whole())
+        shapes = (km_subset_shapes){few_sizes, sizeof few_sizes / sizeof *few_sizes, few_ks,
+                                    sizeof few_ks / sizeof *few_ks};
     km_error err = {{0}};
     km_spec spec;
     km_plan plan;
@@ -184,7 +189,7 @@ static int add_subsets_of(int arch, km_type type, int weighted) {
     params.untuned = 1;
     km_status status = km_plan_make(&plan, &spec, &params, &err);
     if (status == KM_OK) status = km_subsets_emit(&source, &plan, &shapes, NULL, &err);
-    for (; status == KM_ERROR_PLAN && shapes.clusters_count > 4;) { // of shared memory
+    for (; status == KM_ERROR_PLAN && shapes.clusters_count > 2;) { // of shared memory
         shapes.clusters_count--;
         status = km_subsets_emit(&source, &plan, &shapes, NULL, &err);
     }
@@ -475,7 +480,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     km_nvrtc nvrtc;
-    const char *all = getenv("KMGEN_TEST_ALL"), *folder = argv[1];
+    const char *folder = argv[1];
     int failures = 0, closed = open_nvrtc(&nvrtc);
     if (closed) return closed;
     printf("NVRTC %d.%d in %s\n", nvrtc.major, nvrtc.minor, nvrtc.path);
@@ -487,7 +492,7 @@ int main(int argc, char **argv) {
     if (!arches_count) arches_count = ARCHES_COUNT;
     for (int i = 2; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
     failures += add_subsets(&nvrtc);
-    int is_short = !all || strcmp(all, "1") != 0;
+    int is_short = !is_whole();
     if (is_short) failures += keep_cover();
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
     for (int i = 0; i < jobs_count; i++) jobs[i].is_quick = is_short && nvrtc.major >= 13;

@@ -301,16 +301,17 @@ END_TEST
 
 // Restarts, refinement, relocation: centroids of length 1 everywhere, the same bits on any number of threads.
 START_TEST(same_bits_on_any_threads) {
+    if (is_sample() && _i % 3) return; // one type dense, the other sparse
     km_type type = _i & 1 ? KM_FLOAT64 : KM_FLOAT32;
     int is_sparse = _i >> 1 & 1;
     uint64_t digests[3];
     for (int t = 0; t < 3; t++) {
-        ref_data points = ref_blobs(70001, 5, 9, 3.0, 3, type);
+        ref_data points = ref_blobs(is_sample() ? 40009 : 70001, 5, 9, 3.0, 3, type);
         if (is_sparse) thin_out(&points, 4);
-        job j = job_open(points, "2..7", is_sparse);
+        job j = job_open(points, is_sample() ? "2,7" : "2..7", is_sparse);
         j.spec.n_init = 2;
         j.params.threads = t + 1;
-        j.params.max_iter = 20;
+        j.params.max_iter = is_sample() ? 8 : 20;
         km_result *result = fit(&j);
         if (t == 0) check_models(&j, result);
         digests[t] = km_result_digest(result);

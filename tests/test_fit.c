@@ -1174,6 +1174,7 @@ static int end_in(void *user, const km_progress *progress) {
 
 // Whatever the moment, each K has a model with its own labels and scores.
 START_TEST(progress_ends_with_a_result) {
+    if (is_sample() && _i) return; // in one type
     static const ending all[] = {{"sweep", 0, 0},  {"sweep", 0, 1},  {"sweep", 0, 4},
                                  {"refine", 0, 0}, {"refine", 0, 2}, {"finish", 0, 0}};
     job j = job_open(ref_uniform(20011, 3, 11, type_of(_i)), "2,3,9");
@@ -1802,6 +1803,7 @@ static int damage(const char *path, const struct stat *info, int kind, struct FT
 }
 
 START_TEST(cache_cold_warm_and_damaged) {
+    if (is_sample() && _i) return; // nothing was compiled that could be damaged
     char dir[128];
     seen s = {0, 0, 0};
     const km_log log = {look, &s};
@@ -2053,22 +2055,29 @@ START_TEST(gap_of_refined_models) {
 }
 END_TEST
 
+typedef struct references {
+    int64_t count, done; // a slow one is told of more than once
+} references;
+
 static int count_references(void *user, const km_progress *progress) {
-    *(int64_t *)user += !strcmp(progress->phase, "criteria") && progress->total == 3;
+    references *told = user;
+    if (strcmp(progress->phase, "criteria") || progress->total != 3) return 0;
+    told->count += progress->done != told->done;
+    told->done = progress->done;
     return 0;
 }
 
 // Both rules come of the same fits, also where they have no value: here every K has inertia 0.
 START_TEST(gap_is_measured_once) {
     job j = job_open(ref_data_make(40, 2, KM_FLOAT64), "2,3");
-    int64_t references = 0;
+    references told = {0, -1};
     for (int64_t i = 0; i < 40; i++) j.points.x[2 * i] = ((double *)j.values)[2 * i] = (double)(i % 2);
     j.params.criteria = UINT64_C(1) << KM_CRITERION_gap | UINT64_C(1) << KM_CRITERION_gap_2001;
     j.params.gap_references = 3;
     j.params.progress = count_references;
-    j.params.progress_user = &references;
+    j.params.progress_user = &told;
     km_result *result = fit(&j);
-    ck_assert_int_eq(references, 3);
+    ck_assert_int_eq(told.count, 3);
     ck_assert(isnan(result->models[0].scores[KM_CRITERION_gap]));
     km_result_destroy(&result);
     job_close(&j);
