@@ -69,6 +69,25 @@ class Clusterer(Parameters):
         -------
         self
             The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            A parameter is wrong; points are missing, infinite or beyond what the type holds (row and column are named);
+            no K of the list is left for so few points.
+        TypeError
+            The points are no numbers, or lie on a device that is not known.
+        MemoryError
+            Neither memory nor ``scratch_dir`` has room for what the fit takes.
+        DeviceError, CompileError
+            The device that was asked for is not there or failed; a kernel could not be compiled for it.
+        KeyboardInterrupt
+            By Ctrl-C, within 0.2 s.
+
+        Warns
+        -----
+        KmgenWarning
+            Each sentence of ``warnings_``.
         """
         points = take(X, type(self).__name__)
         weights = take_weights(sample_weight, points.n)
@@ -192,6 +211,13 @@ class Clusterer(Parameters):
         -------
         ndarray of int32 of shape (n,)
             Labels from 0 to ``best_k_ - 1``; of the points of the fit those in ``labels_``.
+
+        Raises
+        ------
+        NotFittedError
+            There was no fit.
+        ValueError
+            The points have other features than those of the fit, or values that are missing or infinite.
         """
         return self._label(self._new_points(X))
 
@@ -201,7 +227,22 @@ class Clusterer(Parameters):
         return self._predictor.predict(points, threads=options["threads"], device=device)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Labels:
-        """Fit, and return ``labels_``; parameters as of `fit`."""
+        """Fit, and return ``labels_``.
+
+        Parameters
+        ----------
+        X : array, table or sparse matrix of shape (n, d)
+            The points.
+        y : ignored
+            There for pipelines.
+        sample_weight : array of shape (n,), optional
+            How much each point counts; default: all 1.
+
+        Returns
+        -------
+        ndarray of int32 of shape (n,)
+            Labels from 0 to ``best_k_ - 1``.
+        """
         return self.fit(X, sample_weight=sample_weight).labels_
 
     def transform(self, X: Any) -> Doubles:
@@ -217,6 +258,14 @@ class Clusterer(Parameters):
         ndarray of float64 of shape (n, best_k_)
             Euclidean distances in the space that was clustered: the points' units, or those of ``scale``; with the
             metric cosine ``sqrt(2 (1 - cos))``.
+
+        Raises
+        ------
+        NotFittedError
+            There was no fit.
+        ValueError
+            The points have other features than those of the fit, or values that are missing or infinite, or with the
+            metric cosine all zero.
         """
         points = self._new_points(X)
         out = np.empty((points.n, len(self.cluster_centers_)))
@@ -242,7 +291,22 @@ class Clusterer(Parameters):
         return divided
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Doubles:
-        """Fit, and `transform` the same points."""
+        """Fit, and `transform` the same points.
+
+        Parameters
+        ----------
+        X : array, table or sparse matrix of shape (n, d)
+            The points.
+        y : ignored
+            There for pipelines.
+        sample_weight : array of shape (n,), optional
+            How much each point counts; default: all 1.
+
+        Returns
+        -------
+        ndarray of float64 of shape (n, best_k_)
+            Distances to the centroids, as of `transform`.
+        """
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -260,7 +324,15 @@ class Clusterer(Parameters):
         Returns
         -------
         float
-            The sum of weighted squared distances to the nearest centroid, with a minus.
+            The sum of weighted squared distances to the nearest centroid, with a minus, in the units of ``inertia_``.
+
+        Raises
+        ------
+        NotFittedError
+            There was no fit.
+        ValueError
+            The points have other features than those of the fit, or values that are missing or infinite; there are not
+            as many weights as points.
         """
         points = self._new_points(X)
         weights = take_weights(sample_weight, points.n)
@@ -274,7 +346,18 @@ class Clusterer(Parameters):
         return -total
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Name the columns of `transform`: the class in small letters and the number of the cluster."""
+        """Name the columns of `transform`: the class in small letters and the number of the cluster.
+
+        Parameters
+        ----------
+        input_features : ignored
+            There for pipelines.
+
+        Returns
+        -------
+        ndarray of str of shape (best_k_,)
+            E.g. ``["kmeans0", "kmeans1"]``.
+        """
         self._check_fitted()
         name = type(self).__name__.lower()
         return np.array([f"{name}{j}" for j in range(len(self.cluster_centers_))], dtype=object)
@@ -294,6 +377,15 @@ class Clusterer(Parameters):
         sklearn.cluster.KMeans
             With centroids, labels (where they are known) and inertia of this K. Points must be as they were here: with
             ``scale``, its space is that of the points, not the scaled one.
+
+        Raises
+        ------
+        ImportError
+            scikit-learn is not installed.
+        NotFittedError
+            There was no fit.
+        ValueError
+            The fit had a scale or the metric cosine, which that class does not know, or no such K.
         """
         from sklearn.cluster import KMeans as Theirs
 
@@ -316,7 +408,24 @@ class Clusterer(Parameters):
         return other
 
     def save(self, path: str, k: int | None = None) -> None:
-        """Write the model of one K (default: the chosen) to a file that `kmgen.load` and ``kmgen predict`` read."""
+        """Write the model of one K to a file that `kmgen.load` and ``kmgen predict`` read.
+
+        Parameters
+        ----------
+        path : str
+            The file; one that is there is replaced as a whole.
+        k : int, optional
+            One of the list; default: the chosen K.
+
+        Raises
+        ------
+        NotFittedError
+            There was no fit.
+        ValueError
+            The fit had no such K.
+        OSError
+            The file cannot be written.
+        """
         self._check_fitted()
         self._model_of(k).save(path)
 
@@ -331,6 +440,15 @@ class Clusterer(Parameters):
             The points that were fitted; needed where nothing else keeps them any more.
         title : str
             What the page calls them.
+
+        Raises
+        ------
+        NotFittedError
+            There was no fit.
+        ValueError
+            The fit was unpickled; its points are gone and ``X`` is not given, or ``X`` has another shape.
+        OSError
+            The file cannot be written.
         """
         self._check_fitted()
         if self._result is None:
@@ -354,6 +472,16 @@ class Clusterer(Parameters):
         Returns
         -------
         list of matplotlib Axes
+            One a criterion, drawn on.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+        NotFittedError
+            There was no fit.
+        ValueError
+            A criterion is not known or was not computed, or there are fewer axes than criteria.
         """
         from ._pictures import draw_criteria
 
@@ -365,12 +493,26 @@ class Clusterer(Parameters):
 
         Parameters
         ----------
-        X : array or table of shape (n, d)
+        X : array, table or sparse matrix of shape (n, d)
             The points; of more than 20,000 an even sample is drawn.
         k : int, optional
             One of the list; default: the chosen K.
         ax : matplotlib Axes, optional
             Default: new ones.
+
+        Returns
+        -------
+        matplotlib Axes
+            Drawn on.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+        NotFittedError
+            There was no fit.
+        ValueError
+            The fit had no such K, or the K is 1; ``X`` has other features than the fit's points.
         """
         from ._pictures import draw_silhouette
 
@@ -382,7 +524,7 @@ class Clusterer(Parameters):
 
         Parameters
         ----------
-        X : array or table of shape (n, d)
+        X : array, table or sparse matrix of shape (n, d)
             The points; of more than 20,000 an even sample is drawn.
         k : int, optional
             One of the list; default: the chosen K.
@@ -390,6 +532,20 @@ class Clusterer(Parameters):
             The two features; default: the two principal components (of two features, these).
         ax : matplotlib Axes, optional
             Default: new ones.
+
+        Returns
+        -------
+        matplotlib Axes
+            Drawn on.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+        NotFittedError
+            There was no fit.
+        ValueError
+            The fit had no such K; ``X`` has other features than the fit's points, or not those named.
         """
         from ._pictures import draw_clusters
 
@@ -596,17 +752,57 @@ class KMeans(Clusterer):
     Parameters
     ----------
     n_clusters : int
-        K.
-    init, n_init, max_iter, tol, verbose, random_state, algorithm
-        As of `KMeansSweep`.
-    scale, metric, refine, device, dtype, threads, cache_dir, memory_max, device_memory_max, scratch_dir, time_max
-        As of `KMeansSweep`.
+        K, from 1 to 65,535.
+    init : {"k-means++", "random"} or array of shape (n_clusters, d)
+        Where first centroids come from. An array means one restart.
+    n_init : int or "auto"
+        Restarts; the one with the least inertia is kept. ``"auto"``: 10 with ``init="random"``, else 1.
+    max_iter : int
+        Iterations of a restart at most.
+    tol : float
+        A restart stops when the squared shift of its centroids is at most this times the mean variance of the features.
+    verbose : int
+        1: progress by tqdm; 2: the library's log too, by ``logging``.
+    random_state : int, RandomState, Generator or None
+        The seed: the same int gives the same bits. None: another one each time.
+    algorithm : {"auto", "lloyd", "tiles", "hamerly", "elkan"}
+        Which distances are skipped, on the CPU.
+    scale : {None, "standard", "minmax", "robust", "unit"}
+        Scaling of the features before clustering; centroids come back in the points' units.
+    metric : {"euclidean", "cosine"}
+        What is near. ``"cosine"`` is spherical k-means, of points of length 1.
+    refine : "auto", None or int
+        Of no effect with one K; there so that parameters may be those of `KMeansSweep`.
+    device : str
+        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+    dtype : {"float32", "float64"}
+        Type of the kernels. Sums and scores are double in any case.
+    threads : int, optional
+        CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes the result.
+    cache_dir : str, optional
+        Folder of compiled modules; default: that of the program.
+    memory_max, device_memory_max : int, optional
+        Bytes that the process may hold, and that the fit may take of a GPU.
+    scratch_dir : str, optional
+        Folder of a disk for what does not fit into memory, on the CPU.
+    time_max : float, optional
+        Seconds after which a fit that iterates ends with the best of its runs as far as they came (``interrupted_``).
 
     Attributes
     ----------
-    labels_, cluster_centers_, inertia_, n_iter_, n_features_in_, feature_names_in_
-        As of scikit-learn.
-    models_, criteria_, warnings_, plan_, timing_
+    labels_ : ndarray of int32 of shape (n,)
+        Labels of the points.
+    cluster_centers_ : ndarray of float64 of shape (n_clusters, d)
+        Centroids, in the units of the points.
+    inertia_ : float
+        Sum of weighted squared distances to the nearest centroid, in the space that was clustered.
+    n_iter_ : int
+        Iterations of the restart that won.
+    n_features_in_ : int
+        Features of the points.
+    feature_names_in_ : ndarray of str of shape (d,)
+        Their names, where the points were a table with names.
+    models_, criteria_, votes_, warnings_, plan_, timing_, best_k_, reason_, clustered_, interrupted_
         As of `KMeansSweep`, of one K.
 
     Examples

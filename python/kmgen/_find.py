@@ -162,6 +162,11 @@ def find_k(X: Any, clusters: Any = "2..12", *, sample_weight: Any = None, **para
     Answer
         K, the reason, labels, and all else that the fit knows.
 
+    Raises
+    ------
+    ValueError, TypeError, MemoryError, DeviceError, CompileError, KeyboardInterrupt
+        As of `KMeansSweep.fit`; ValueError where a table has no column of numbers that is no id.
+
     Examples
     --------
     >>> import numpy as np, kmgen

@@ -57,6 +57,11 @@ class Parameters:
         -------
         self
             The estimator.
+
+        Raises
+        ------
+        ValueError
+            There is no parameter of this name.
         """
         known = self._parameters()
         for name, value in params.items():

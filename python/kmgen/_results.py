@@ -40,7 +40,13 @@ def _labels_of(address: int, rows: int, owner: Any) -> Labels:
 
 
 class Predictor:
-    """A model that labels points: of a fit, or read from a file that the program or ``save`` wrote."""
+    """A model that labels points: of a fit, or read from a file that the program or ``save`` wrote.
+
+    Attributes
+    ----------
+    n_clusters, n_features : int
+        Clusters of the model, and features of its points.
+    """
 
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self._handle = handle
@@ -56,12 +62,34 @@ class Predictor:
 
     @classmethod
     def from_json(cls, text: str) -> Predictor:
-        """Read the text of a model file."""
+        """Read the text of a model file.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` gave, or a file's text.
+
+        Returns
+        -------
+        Predictor
+            The model.
+
+        Raises
+        ------
+        ValueError
+            The text is no model, or was changed.
+        """
         raw = text.encode()
         return cls._made("km_predictor_parse", raw, len(raw), b"the model")
 
     def to_json(self) -> str:
-        """Write the text of a model file, which ``kmgen predict`` reads."""
+        """Write the text of a model file, which ``kmgen predict`` reads.
+
+        Returns
+        -------
+        str
+            JSON, the same for the same model; doubles keep all their bits.
+        """
         return lib.take_text("km_predictor_to_json", self._handle)
 
     def predict(self, X: Any, *, threads: int | None = None, device: str = "auto") -> Labels:
@@ -80,6 +108,15 @@ class Predictor:
         -------
         ndarray of int32 of shape (n,)
             Labels from 0 to ``n_clusters - 1``.
+
+        Raises
+        ------
+        ValueError
+            The points have another number of features, or values that are missing or infinite.
+        DeviceError, CompileError
+            The device that was asked for is not there or failed; a kernel could not be compiled for it.
+        KeyboardInterrupt
+            By Ctrl-C, within 0.2 s.
         """
         from ._fit import Watch, new_params, set_device
 
@@ -113,6 +150,13 @@ def load(path: str) -> Predictor:
     -------
     Predictor
         The model.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    ValueError
+        The file is no model, or was changed.
     """
     return Predictor._made("km_predictor_read", lib.path_of(path))
 
@@ -181,11 +225,38 @@ class Model:
         return self._predictor
 
     def predict(self, X: Any) -> Labels:
-        """Label points by their nearest centroid of this K; as `Predictor.predict`."""
+        """Label points by their nearest centroid of this K, on the GPU that they lie on, else on the CPU.
+
+        Parameters
+        ----------
+        X : array, table or sparse matrix of shape (n, d)
+            The points.
+
+        Returns
+        -------
+        ndarray of int32 of shape (n,)
+            Labels from 0 to ``k - 1``.
+
+        Raises
+        ------
+        ValueError
+            The points have another number of features, or values that are missing or infinite.
+        """
         return self.predictor.predict(X)
 
     def save(self, path: str) -> None:
-        """Write the model to a file, which ``kmgen.load`` and ``kmgen predict`` read."""
+        """Write the model to a file that ``kmgen.load`` and ``kmgen predict`` read.
+
+        Parameters
+        ----------
+        path : str
+            The file; one that is there is replaced as a whole.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
         lib.call("km_text_write", lib.path_of(path), self.predictor.to_json().encode())
 
     def __getstate__(self) -> dict[str, Any]:

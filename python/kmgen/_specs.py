@@ -58,7 +58,18 @@ class Spec(NamedTuple):
     metric: str = "euclidean"
 
     def to_yaml(self) -> str:
-        """Write the spec as the text of a file that the program reads."""
+        """Write the spec as the text of a file that the program reads.
+
+        Returns
+        -------
+        str
+            YAML.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A field is wrong.
+        """
         with _Opened(self) as raw:
             return lib.take_text("km_spec_to_yaml", ctypes.byref(raw))
 
@@ -145,7 +156,23 @@ class Source(NamedTuple):
     header_name: str
 
     def write(self, folder: str) -> list[str]:
-        """Write text and header into a folder; returns the paths."""
+        """Write text and header into a folder.
+
+        Parameters
+        ----------
+        folder : str
+            A folder that is there; files of these names are replaced.
+
+        Returns
+        -------
+        list of str
+            Paths of the files.
+
+        Raises
+        ------
+        OSError
+            A file cannot be written.
+        """
         parts = [(self.file_name, self.text)] + ([(self.header_name, self.header)] if self.header else [])
         paths = []
         for name, text in parts:
@@ -168,13 +195,36 @@ def explain(spec: Spec | str, *, points: int = 0) -> str:
     -------
     str
         A table for people.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The spec is wrong (of a text line and column are named), or no design can do it.
     """
     with _Planned(spec, points) as plan:
         return lib.take_text("km_plan_explain", ctypes.byref(plan))
 
 
 def emit(spec: Spec | str, *, points: int = 0) -> Source:
-    """Emit the source of a spec, byte for byte the same each time; parameters as of `explain`."""
+    """Emit the source of a spec, byte for byte the same each time.
+
+    Parameters
+    ----------
+    spec : Spec or str
+        The spec, or its YAML text.
+    points : int
+        Number of points; 0: unknown, many.
+
+    Returns
+    -------
+    Source
+        Text, header, and their names.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The spec is wrong (of a text line and column are named), or no design can do it.
+    """
     source = lib.Source()
     lib.dll.km_source_init(ctypes.byref(source))
     try:
