@@ -188,6 +188,9 @@ def _n_init(n_init: Any, init: Any, given: bool) -> int:
     return 1 if given else count
 
 
+_UNITS = {"seed": "pick", "sweep": "run", "predict": "point"}
+
+
 class _Bar:
     """A progress bar by tqdm, where it is installed and somebody may look."""
 
@@ -198,15 +201,20 @@ class _Bar:
                 from tqdm.auto import tqdm
             except ImportError:
                 return
-            self._bar = tqdm(total=None, unit="run", leave=False)
+            self._phase, self._bar = "", tqdm(total=None, leave=False)
 
     def __bool__(self) -> bool:
         return self._bar is not None
 
     def show(self, phase: str, done: int, total: int, passes: int) -> None:
-        self._bar.set_description(phase, refresh=False)
-        self._bar.set_postfix_str(f"{passes} passes" if passes else "", refresh=False)
-        self._bar.total, self._bar.n = total or None, done
+        if phase != self._phase:  # what is left is counted, and its time guessed, for each phase anew
+            self._phase = phase
+            self._bar.reset(total or None)
+            self._bar.total = total or None
+            self._bar.set_description_str(phase, refresh=False)
+        self._bar.unit = _UNITS.get(phase, "step") if total else "pass"
+        self._bar.set_postfix_str(f"{passes} passes" if passes and total else "", refresh=False)
+        self._bar.n = done if total else passes
         self._bar.refresh()
 
     def close(self) -> None:

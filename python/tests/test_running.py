@@ -297,3 +297,22 @@ def test_progress_and_log(points, monkeypatch, caplog):
         kmgen.KMeansSweep("2..6", verbose=2).fit(points)
     assert {"seed", "sweep"} <= {state[0] for state in shown}
     assert any("memory:" in record.getMessage() for record in caplog.records)
+
+
+def test_the_bar_counts_each_phase_anew(monkeypatch):
+    tqdm = pytest.importorskip("tqdm")
+    from kmgen import _fit
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    bar = _fit._Bar(True)
+    texts = []
+    for state in (("seed", 3, 12, 0), ("sweep", 0, 110, 0), ("sweep", 55, 110, 7), ("refine", 0, 0, 16)):
+        if state[0] == "sweep" and not state[1]:
+            bar._bar.start_t -= 3600  # seeding took an hour
+        bar.show(*state)
+        texts.append(str(bar._bar))
+    bar.close()
+    assert isinstance(bar._bar, tqdm.tqdm)
+    assert texts[0].startswith("seed:  25%") and "3/12" in texts[0] and "pick" in texts[0]
+    assert texts[2].startswith("sweep:  50%") and "55/110 [00:00<" in texts[2] and "7 passes" in texts[2]
+    assert texts[3].startswith("refine: 16pass [00:00")
