@@ -224,7 +224,7 @@ typedef struct km_column {
     int32_t is_used; ///< A fit uses it by itself (km_data_params.numbers_only).
 } km_column;
 
-/// What the columns of a file hold.
+/// What the columns of a file hold. Read-only: any number of threads may read it.
 typedef struct km_columns km_columns;
 
 /// Reads the whole file to say what its columns hold; kinds are told by the first megabyte, as km_data_open does. Of
@@ -242,13 +242,14 @@ KM_API int64_t km_columns_count(const km_columns *columns);
 /// How many rows the file has.
 KM_API int64_t km_columns_rows(const km_columns *columns);
 
-/// Column 0..count - 1.
+/// Column 0..count - 1; it lives as long as `columns`.
 KM_API const km_column *km_columns_get(const km_columns *columns, int64_t column);
 
-/// A table of all columns for people. The text is the caller's: km_text_free.
+/// A table of all columns for people. The text is the caller's: km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_columns_to_table(char **out, const km_columns *columns, km_error *err);
 
-/// The same as JSON: `rows`, and `columns` with name, number, kind, missing, wrong, different, low, high, used.
+/// The same as JSON: `rows`, and `columns` with name, number, kind, missing, wrong, different, low, high, used. The
+/// text is the caller's: km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_columns_to_json(char **out, const km_columns *columns, km_error *err);
 
 /// Writes a .npy file (version 1.0, C order) of `values`, rows x columns (columns 0: one dimension of rows); `dtype` is

@@ -84,7 +84,7 @@ typedef enum km_outcome_kind {
     KM_OUTCOME_NUMBERS, ///< A number.
 } km_outcome_kind;
 
-/// An outcome, one for each row of a table.
+/// An outcome, one for each row of a table. Read-only: any number of threads may use one.
 typedef struct km_outcome km_outcome;
 
 /// Reads column `column` (a name, or a number from 1) of a table of text or .npy. Empty cells and NaN are
@@ -94,7 +94,9 @@ typedef struct km_outcome km_outcome;
 KM_API km_status km_outcome_read(km_outcome **out, const char *path, const char *column,
                                  const km_data_params *params, km_outcome_kind kind, km_error *err);
 
-/// The same from memory: `rows` numbers, NaN: missing, which are copied; `name` is for messages.
+/// The same from memory: `rows` numbers, NaN: missing, which are copied; `name` (NULL: "outcome") is for messages.
+/// KM_ERROR_USAGE: `rows` below 0, or no such kind; KM_ERROR_DATA: fewer than two classes, or more than
+/// KM_OUTCOME_CLASSES_MAX.
 KM_API km_status km_outcome_from_memory(km_outcome **out, const double *values, int64_t rows,
                                         km_outcome_kind kind, const char *name, km_error *err);
 
@@ -174,8 +176,8 @@ typedef struct km_combined {
     double figures[KM_RANK_COUNT]; ///< Those of the outcome; the others are NaN.
 } km_combined;
 
-/// What exploring found. Read-only; all that it points to belongs to it, and refers neither to the data nor
-/// to the params.
+/// What exploring found. Read-only, by any number of threads; all that it points to belongs to it, and refers neither
+/// to the data nor to the params.
 typedef struct km_explore_result {
     int64_t n;                ///< Points.
     int64_t d;                ///< Columns.
@@ -219,30 +221,31 @@ typedef struct km_explore_result {
 /// Runs k-means on each subset for each K, all by one table that is loaded once, and ranks the subsets.
 /// Model, labels and inertia of a subset are those that km_fit finds for its columns with the same seed,
 /// scale and type (algorithm lloyd, refine 0), but for points that the type cannot tell apart. Constant
-/// columns are left out with a warning. The result is the caller's: km_explore_destroy. KM_ERROR_USAGE:
-/// params, or an outcome that is also a column; KM_ERROR_DATA: values; KM_ERROR_DEVICE, KM_ERROR_COMPILE or
-/// KM_ERROR_PLAN: what a GPU lacks;
-/// KM_ERROR_INTERRUPTED: before the first subsets were done.
+/// columns are left out with a warning. `params` NULL: the defaults. The result is the caller's: km_explore_destroy.
+/// KM_ERROR_USAGE: params, or an outcome that is also a column; KM_ERROR_DATA: values; KM_ERROR_DEVICE,
+/// KM_ERROR_COMPILE or KM_ERROR_PLAN: what a GPU lacks; KM_ERROR_MEMORY: neither the table nor subsets in work have
+/// room; KM_ERROR_IO: a file of the data became shorter; KM_ERROR_INTERRUPTED: before the first subsets were done.
 KM_API km_status km_explore(km_explore_result **out, const km_data *data, const km_explore_params *params,
                             km_error *err);
 
 /// Frees `*result` and sets it to NULL; a NULL one is allowed.
 KM_API void km_explore_destroy(km_explore_result **result);
 
-/// The result as JSON. The text is the caller's: km_text_free. KM_ERROR_MEMORY.
+/// The result as JSON, by docs/explore.schema.json. The text is the caller's: km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_explore_to_json(char **out, const km_explore_result *result, km_error *err);
 
-/// The best and the worst subsets as a table for people, `rows` of each at most. `looks`: bits of
-/// km_table_looks.
+/// The best and the worst subsets as a table for people, `rows` of each at most. `looks`: bits of km_table_looks. The
+/// text is the caller's: km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_explore_to_table(char **out, const km_explore_result *result, int64_t rows, int looks,
                                      km_error *err);
 
-/// Draws how often each column is among the best; ".svg", ".png" or ".pdf" by the end of `path`. As
-/// km_result_plot.
+/// Draws how often each column is among the best; ".svg", ".png" or ".pdf" by the end of `path`. The file appears when
+/// it is whole; a link is followed. KM_ERROR_USAGE: another ending, or the library was built without cairo
+/// (km_built_with); KM_ERROR_IO.
 KM_API km_status km_explore_plot(const char *path, const km_explore_result *result, km_error *err);
 
-/// Writes the model of subset `index` for km_predict, as km_predictor_write. KM_ERROR_USAGE: there is no such
-/// subset.
+/// Writes the model of subset `index`, 0..count - 1, for km_predict, as km_predictor_write. KM_ERROR_USAGE: there is no
+/// such subset; KM_ERROR_DATA: a number of it is not finite; KM_ERROR_IO.
 KM_API km_status km_explore_write_model(const char *path, const km_explore_result *result, int64_t index,
                                         km_error *err);
 

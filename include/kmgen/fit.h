@@ -126,7 +126,8 @@ KM_API km_status km_fit(km_result **out, const km_spec *spec, const km_data *dat
 /// The plan that km_fit would use for this spec and data, nothing run: what `--dry-run` prints. `plan` is
 /// initialised, and the caller's to clear. That a compiler refuses a text or spills registers, so that the next
 /// plan is taken, is known only where `cache_dir` has seen it. KM_ERROR_MEMORY where the fit needs more than is
-/// free, as km_fit says it: `plan` is the one that needs least then.
+/// free, as km_fit says it: `plan` is the one that needs least then. KM_ERROR_USAGE, KM_ERROR_PLAN, KM_ERROR_SPEC,
+/// KM_ERROR_DEVICE and KM_ERROR_DATA (shapes) as km_fit.
 KM_API km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data,
                              const km_fit_params *params, km_error *err);
 

@@ -20,9 +20,11 @@ KM_API km_status km_predictor_create(km_predictor **out, const km_result *result
                                      km_error *err);
 
 /// The predictor as the text of a file that km_predictor_write makes. The text is the caller's: km_text_free.
+/// KM_ERROR_MEMORY.
 KM_API km_status km_predictor_to_json(char **out, const km_predictor *predictor, km_error *err);
 
-/// Reads `size` bytes of that text, which errors call `path`; as km_predictor_read.
+/// Reads `size` bytes of that text, which errors call `path`. The predictor is the caller's: km_predictor_destroy.
+/// KM_ERROR_DATA as km_predictor_read.
 KM_API km_status km_predictor_parse(km_predictor **out, const char *text, int64_t size, const char *path,
                                     km_error *err);
 

@@ -95,9 +95,9 @@ typedef struct km_warm_params {
 
 /// What became of a spec.
 typedef struct km_warmed {
-    km_status status;
-    km_error err; ///< The sentence, where that is not KM_OK.
-    km_design design;
+    km_status status;   ///< KM_OK, or as km_fit_plan and km_module_build.
+    km_error err;       ///< The sentence, where that is not KM_OK.
+    km_design design;   ///< Of the plan that was compiled.
     int32_t was_cached; ///< Nothing was to be compiled.
     double ms;          ///< How long it took, beside the others.
 } km_warmed;
@@ -106,8 +106,9 @@ typedef struct km_warmed {
 KM_API void km_warm_params_init(km_warm_params *params);
 
 /// Compiles into the cache what fits of these specs (with features and a list of K) will need, several specs side by
-/// side: their first fit is then as fast as the second. `done`: the caller's, one for each spec. Returns the first
-/// failure, after all specs were tried.
+/// side: their first fit is then as fast as the second. `done`: the caller's, `count` of them, one for each spec.
+/// Returns the first failure, after all specs were tried: KM_ERROR_USAGE (params), KM_ERROR_PLAN, KM_ERROR_COMPILE,
+/// KM_ERROR_DEVICE, KM_ERROR_IO, KM_ERROR_INTERRUPTED.
 KM_API km_status km_cache_warm(km_warmed *done, const km_spec *specs, int64_t count,
                                const km_warm_params *params, km_error *err);
 

@@ -36,7 +36,7 @@ KM_API const char *km_scale_name(km_scale scale);
 typedef struct km_model {
     int32_t k;           ///< K, as it was asked for.
     int32_t effective_k; ///< Clusters that have points.
-    int64_t restart;     ///< The best restart: the lowest of those whose costs rounding cannot tell apart.
+    int64_t restart;     ///< The best restart: the lowest of those whose inertias rounding cannot tell apart.
     int64_t restarts;    ///< Restarts that were run.
     /// Of these, those that found the same clusters as the best of them: its centroids within the stopping tolerance,
     /// or labels whose adjusted Rand index is at least 0.999 (docs/algorithms.md).

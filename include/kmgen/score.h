@@ -41,7 +41,8 @@ typedef struct km_score_params {
 /// Sets every field to its default. The struct owns nothing.
 KM_API void km_score_params_init(km_score_params *params);
 
-/// What labels score. Read-only; all that it points to belongs to it.
+/// What labels score. Read-only, by any number of threads; all that it points to belongs to it, and refers neither to
+/// the data nor to the labels.
 typedef struct km_label_scores {
     int64_t n;        ///< Points with a label.
     int64_t d;        ///< Features.
@@ -76,7 +77,7 @@ KM_API void km_label_scores_destroy(km_label_scores **scores);
 KM_API km_status km_label_scores_to_json(char **out, const km_label_scores *scores, uint64_t criteria,
                                          km_error *err);
 
-/// The same as a table for people.
+/// The same as a table for people. The text is the caller's: km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_label_scores_to_table(char **out, const km_label_scores *scores, uint64_t criteria,
                                           km_error *err);
 

@@ -55,7 +55,8 @@ typedef struct km_tune_candidate {
 /// `size` bytes of `text`, with the final zero. Returns `text`.
 KM_API const char *km_tune_numbers_text(char *text, int64_t size, const km_tune_candidate *candidate);
 
-/// What a tuning found for one spec on one device: km_tune_result_destroy frees it. Read-only.
+/// What a tuning found for one spec on one device: km_tune_result_destroy frees it. Read-only, by any number of
+/// threads.
 typedef struct km_tune_result {
     km_spec spec;                  ///< With features, clusters and its target's architecture.
     km_device_facts facts;         ///< Of the device.
