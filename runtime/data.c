@@ -5,15 +5,12 @@
 #include "data_state.h"
 #include "../base/error.h"
 #include "../base/size.h"
+#include "unit.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-void km_data_params_init(km_data_params *params) {
-    *params = (km_data_params){.type = KM_FLOAT64, .base = -1};
-}
 
 void km_data_destroy(km_data **data) {
     if (!data || !*data) return;
@@ -178,8 +175,9 @@ static void fill_in(void *out, const km_data *data, int64_t count, km_type type)
         }
 }
 
-km_status km_data_read_values(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
-                              km_error *err) {
+// As they are.
+static km_status read_values(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
+                             km_error *err) {
     if (first < 0 || count < 0 || first > data->n - count)
         return km_fail(err, KM_ERROR_USAGE,
                        "%s has the points 0..%" PRId64 ", asked for %" PRId64 " from %" PRId64, data->name,
@@ -203,9 +201,33 @@ km_status km_data_read_values(void *out, const km_data *data, int64_t first, int
     return km_data_check(data, err);
 }
 
+enum { UNIT_VALUES = 1 << 13 }; // that are read at a time: a copy from a device, a look at the file's state
+
+// Divided by their lengths.
+static km_status read_units(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
+                            km_error *err) {
+    int64_t d = data->table.columns, rows = km_min(count, km_max(1, UNIT_VALUES / d));
+    if (type == KM_FLOAT64) {
+        KM_TRY(read_values(out, data, first, count, type, err));
+        for (int64_t i = 0; i < count; i++) km_unit_row((double *)out + i * d, NULL, d);
+        return KM_OK;
+    }
+    double *values = malloc((size_t)(rows * d + 1) * sizeof *values);
+    km_status status = values ? KM_OK : km_fail_memory(err, "rows", rows * d * (int64_t)sizeof *values);
+    for (int64_t at = 0; at < count && status == KM_OK; at += rows) {
+        int64_t here = km_min(rows, count - at);
+        status = read_values(values, data, first + at, here, KM_FLOAT64, err);
+        for (int64_t i = 0; i < here && status == KM_OK; i++) km_unit_row(values + i * d, NULL, d);
+        for (int64_t i = 0; i < here * d && status == KM_OK; i++)
+            ((float *)out)[at * d + i] = (float)values[i];
+    }
+    free(values);
+    return status;
+}
+
 km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
                        km_error *err) {
-    return (data->is_unit ? km_data_read_units : km_data_read_values)(out, data, first, count, type, err);
+    return (data->is_unit ? read_units : read_values)(out, data, first, count, type, err);
 }
 
 double km_data_parse_ms(const km_data *data) {
@@ -251,6 +273,10 @@ int km_data_is_dense(const km_data *data) {
 
 int km_data_is_single(const km_data *data) {
     return !data->table.csr && km_element_size(data->table.element) <= 4;
+}
+
+int km_data_is_unit(const km_data *data) {
+    return data->is_unit;
 }
 
 const km_csr *km_data_csr(const km_data *data) {

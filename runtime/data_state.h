@@ -32,13 +32,6 @@ struct km_data {
 // Data of no points yet, with this name.
 km_status km_data_create(km_data **out, const char *name, km_error *err);
 
-// Copies points as they are, converted to `type`: km_data_read before rows are divided by their lengths.
-km_status km_data_read_values(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
-                              km_error *err);
-// The same divided by their lengths (is_unit).
-km_status km_data_read_units(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
-                             km_error *err);
-
 // Checks the weights of all points. `table` and `file` say where they come from; NULL: from memory.
 km_status km_data_check_weights(const double *weights, int64_t n, const km_table *table, const char *file,
                                 km_error *err);

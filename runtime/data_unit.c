@@ -120,30 +120,3 @@ km_status km_data_unit(km_data **view, const km_data *data, km_error *err) {
     *view = unit;
     return KM_OK;
 }
-
-int km_data_is_unit(const km_data *data) {
-    return data->is_unit;
-}
-
-enum { UNIT_VALUES = 1 << 13 }; // that are read at a time: a copy from a device, a look at the file's state
-
-km_status km_data_read_units(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
-                             km_error *err) {
-    int64_t d = data->table.columns, rows = km_min(count, km_max(1, UNIT_VALUES / d));
-    if (type == KM_FLOAT64) {
-        KM_TRY(km_data_read_values(out, data, first, count, type, err));
-        for (int64_t i = 0; i < count; i++) km_unit_row((double *)out + i * d, NULL, d);
-        return KM_OK;
-    }
-    double *values = malloc((size_t)(rows * d + 1) * sizeof *values);
-    km_status status = values ? KM_OK : km_fail_memory(err, "rows", rows * d * (int64_t)sizeof *values);
-    for (int64_t at = 0; at < count && status == KM_OK; at += rows) {
-        int64_t here = km_min(rows, count - at);
-        status = km_data_read_values(values, data, first + at, here, KM_FLOAT64, err);
-        for (int64_t i = 0; i < here && status == KM_OK; i++) km_unit_row(values + i * d, NULL, d);
-        for (int64_t i = 0; i < here * d && status == KM_OK; i++)
-            ((float *)out)[at * d + i] = (float)values[i];
-    }
-    free(values);
-    return status;
-}

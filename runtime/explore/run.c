@@ -70,11 +70,6 @@ static int is_stopped(void *user) {
     return 1;
 }
 
-km_status km_subsets_ask_stopped(const km_subsets_job *job, km_error *err) {
-    if (!job->stopped || !job->stopped(job->stopped_user)) return KM_OK;
-    return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted");
-}
-
 static km_status run_block(explore *x, int64_t first, int64_t count, km_error *err) {
     explore_fits f = {0};
     km_status status = km_explore_fits_alloc(&f, x, count, err);

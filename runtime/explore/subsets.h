@@ -4,6 +4,7 @@
 // subset there.
 #ifndef KM_RUNTIME_EXPLORE_SUBSETS_H
 #define KM_RUNTIME_EXPLORE_SUBSETS_H
+#include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../templates/both.h"
 #include "../../templates/draws.h"
@@ -71,7 +72,10 @@ typedef struct km_subsets_job {
 } km_subsets_job;
 
 // KM_ERROR_INTERRUPTED where `stopped` says so.
-km_status km_subsets_ask_stopped(const km_subsets_job *job, km_error *err);
+static inline km_status km_subsets_ask_stopped(const km_subsets_job *job, km_error *err) {
+    if (!job->stopped || !job->stopped(job->stopped_user)) return KM_OK;
+    return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted");
+}
 
 // Sums of the squares of a loaded table's columns (d), for km_subsets_job.
 void km_cpu_subsets_squares(double *squares, const km_engine *table);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The page of a fit: page/ holds its skeleton, one file html_*.c each of its sections, which html.c fills in.
+// The page of a fit: page/ holds its skeleton, one file html_*.c each of its sections, which html.c fills in;
+// html_write.c has what they are written with.
 #ifndef KM_RUNTIME_REPORT_HTML_H
 #define KM_RUNTIME_REPORT_HTML_H
 #include "../../base/error.h"
