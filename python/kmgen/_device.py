@@ -6,10 +6,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _library as lib
 
 _CUDA, _CUDA_HOST, _CPU, _MANAGED = 2, 3, 1, 13  # DLDeviceType
-_FLOAT = 2  # DLDataTypeCode
+_TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}  # DLDataTypeCode
 _DEFAULT_STREAM = 1  # the legacy one, in both protocols and in CUDA's driver
 _AUTO = -2  # KM_DEVICE_AUTO
 
@@ -58,8 +60,9 @@ def _by_dlpack(array: Any) -> Lying | None:
     tensor = DLTensor.from_address(pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
-    kinds = {(_FLOAT, 32, 1): "float32", (_FLOAT, 64, 1): "float64"}
-    dtype = kinds.get((tensor.code, tensor.bits, tensor.lanes), f"{tensor.bits} bits of kind {tensor.code}")
+    dtype = _TYPES.get(tensor.code, f"kind {tensor.code} of bits ") + str(tensor.bits)
+    if tensor.lanes != 1:
+        dtype += f" in vectors of {tensor.lanes}"
     address = (tensor.data or 0) + tensor.byte_offset
     # The capsule was not consumed: with it goes the hold on the array.
     return Lying(int(tensor.device_id), address, shape, strides, dtype, _DEFAULT_STREAM, (array, capsule))
@@ -72,13 +75,13 @@ def _by_interface(array: Any) -> Lying:
             "the points on a GPU have a mask, and masked values are missing ones; drop such points there, or fill them "
             "in, and give the array without its mask"
         )
-    dtype = {"<f4": "float32", "<f8": "float64"}.get(told["typestr"], told["typestr"])
-    size = int(told["typestr"][2:])
+    dtype = np.dtype(told["typestr"])
     strides = told.get("strides")
     # None in version 3: nothing is to be waited for. Before it there was no such field.
     stream = told.get("stream", _DEFAULT_STREAM)
-    strides = strides and tuple(s // size for s in strides)
-    return Lying(_AUTO, told["data"][0], tuple(told["shape"]), strides, dtype, stream, array)
+    strides = strides and tuple(s // dtype.itemsize for s in strides)
+    name = dtype.name if dtype.isnative else f"{dtype.name} of the other byte order"
+    return Lying(_AUTO, told["data"][0], tuple(told["shape"]), strides, name, stream, array)
 
 
 def _is_whole(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool:

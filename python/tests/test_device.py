@@ -82,8 +82,9 @@ def test_shapes_and_types(points, kind):
     assert not _arrays.take(kind(points.astype(np.float64)), "fit").is_single
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         _arrays.take(kind(points[0]), "fit")
-    with pytest.raises(TypeError, match="must be float32 or float64"):
-        _arrays.take(kind(np.arange(6, dtype=np.int32).reshape(3, 2)), "fit")
+    for wrong, called in ((np.int32, "int32"), (np.float16, "float16")):
+        with pytest.raises(TypeError, match=f"must be float32 or float64; got {called}: convert them there"):
+            _arrays.take(kind(np.arange(6, dtype=wrong).reshape(3, 2)), "fit")
 
 
 def test_dlpack_of_other_orders(points):
