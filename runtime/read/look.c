@@ -107,12 +107,7 @@ static km_status look_at_text(km_columns **out, km_input *input, const km_data_p
     km_parse p;
     km_scan all = {0};
     km_status status;
-    km_data_params plain;
-    km_data_params_init(&plain);
-    plain.header = params->header;
-    plain.na_values = params->na_values;
-    plain.decimal = params->decimal;
-    plain.threads = 1;
+    km_data_params plain = km_parse_plain(params);
     KM_TRY_GOTO(km_parse_open(&p, input, &plain, delimiter, err));
     KM_TRY_GOTO(km_parse_choose(&p)); // finds the header
     KM_TRY_GOTO(km_scan_init(&all, p.columns_count, err));

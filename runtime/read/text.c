@@ -600,6 +600,16 @@ done:
     return status;
 }
 
+km_data_params km_parse_plain(const km_data_params *params) {
+    km_data_params plain;
+    km_data_params_init(&plain);
+    plain.header = params->header;
+    plain.na_values = params->na_values;
+    plain.decimal = params->decimal;
+    plain.threads = 1;
+    return plain;
+}
+
 km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *params, char delimiter,
                         km_error *err) {
     *p = (km_parse){.file = input->name, .params = params, .err = err, .begin_ms = km_now_ms()};

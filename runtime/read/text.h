@@ -39,6 +39,8 @@ typedef struct km_parse {
     double begin_ms;
 } km_parse;
 
+// For a look at all columns, or at one: what says how the text is to be read, and nothing of which columns are wanted.
+km_data_params km_parse_plain(const km_data_params *params);
 // Opens a text, looks at its first megabyte and finds its header. `delimiter` 0: it is found.
 km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *params, char delimiter,
                         km_error *err);

@@ -53,14 +53,9 @@ km_status km_text_column_read(km_text_column *out, km_input *input, const km_dat
                               char delimiter, const char *option, const char *column, int64_t different,
                               km_error *err) {
     km_parse p;
-    km_data_params plain;
+    km_data_params plain = km_parse_plain(params);
     int64_t *picks = NULL, count;
     km_status status;
-    km_data_params_init(&plain);
-    plain.header = params->header;
-    plain.na_values = params->na_values;
-    plain.decimal = params->decimal;
-    plain.threads = 1;
     *out = (km_text_column){0};
     KM_TRY_GOTO(km_parse_open(&p, input, &plain, delimiter, err));
     KM_TRY_GOTO(km_parse_choose(&p)); // finds the header
