@@ -432,8 +432,11 @@ template <typename Real> struct silhouettes {
     km_silhouette_args args = {};
     std::vector<void *> memories;
     std::vector<double> expected;
+    std::vector<int> model_rows; // centroids of each model, and means that are others
     double *partial, *totals;
     long long blocks, models;
+    bool has_tiles;
+    int features;
 
     template <typename T> T *copy(const std::vector<T> &from) {
         T *memory = device_zeros<T>(from.size());
@@ -447,7 +450,9 @@ template <typename Real> struct silhouettes {
         std::vector<double> terms;
         std::vector<int> ks;
         std::vector<long long> rows, mean_rows;
-        CHECK(cuModuleGetFunction(&kernel, module, "km_silhouette"));
+        features = d;
+        has_tiles = KM_FINISH_HAS_TILES(d);
+        CHECK(cuModuleGetFunction(&kernel, module, has_tiles ? "km_silhouette_tiles" : "km_silhouette"));
         CHECK(cuModuleGetFunction(&add, module, "km_finish_add"));
         for (int k = sh.k_low; k <= sh.k_high; k++) {
             std::vector<Real> c((size_t)k * d), m;
@@ -485,7 +490,9 @@ template <typename Real> struct silhouettes {
         for (long long &row : mean_rows) row += elsewhere ? (long long)table.size() / d : 0;
         if (elsewhere) table.insert(table.end(), means.begin(), means.end());
         models = (long long)ks.size();
-        blocks = (from.n + KM_SILHOUETTE_POINTS - 1) / KM_SILHOUETTE_POINTS;
+        for (int k : ks) model_rows.push_back(elsewhere ? 2 * k : k);
+        const int block_points = has_tiles ? KM_FINISH_PIECE_POINTS(d) : (int)KM_SILHOUETTE_POINTS;
+        blocks = (from.n + block_points - 1) / block_points;
         args.points = from.points;
         args.count = from.n;
         args.table = copy(table);
@@ -499,12 +506,31 @@ template <typename Real> struct silhouettes {
         partial = copy(std::vector<double>(blocks * models));
         totals = copy(std::vector<double>(models));
     }
+    void run_tiles() { // as many models at a time as fit with all their rows, or one
+        const double *weights = NULL;
+        for (int first = 0, count, rows; first < models; first += count) {
+            for (count = rows = 0; first + count < models && count < KM_TILE_MODELS; count++) {
+                if (count > 0 && rows + model_rows[first + count] > KM_TILE_ROWS) break;
+                rows += model_rows[first + count];
+            }
+            int tile_rows = std::min(rows, (int)KM_TILE_ROWS);
+            const int warps = std::max((tile_rows + KM_TILE_WARP_ROWS - 1) / KM_TILE_WARP_ROWS, count);
+            const int bytes = KM_SILHOUETTE_TILE_BYTES(features, sizeof(Real), tile_rows, count);
+            void *arguments[] = {&args, &weights, &partial, &first, &count, &tile_rows};
+            CHECK(cuFuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
+            CHECK(cuLaunchKernel(kernel, (unsigned)blocks, 1, 1, (warps + 3) / 4 * 128, 1, 1, bytes, NULL, arguments,
+                                 NULL));
+        }
+    }
     void run() {
         const double *weights = NULL;
         void *arguments[] = {&args, &weights, &partial}, *add_arguments[] = {&partial, &blocks, &models, &totals};
         CHECK(cudaMemsetAsync(totals, 0, models * 8));
-        CHECK(cuLaunchKernel(kernel, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1, (unsigned)(models * KM_THREADS * 8),
-                             NULL, arguments, NULL));
+        if (has_tiles)
+            run_tiles();
+        else
+            CHECK(cuLaunchKernel(kernel, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1, (unsigned)(models * KM_THREADS * 8),
+                                 NULL, arguments, NULL));
         CHECK(cuLaunchKernel(add, (unsigned)((models + KM_REDUCED_NUMBERS - 1) / KM_REDUCED_NUMBERS), 1, 1, KM_THREADS,
                              1, 1, 0, NULL, add_arguments, NULL));
     }

@@ -64,7 +64,7 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
                      2 * subchunks * 8;
     moving += k_max * column;
     // Rows of centroids, and of means; in double, sums of a model by its labels.
-    int64_t pieces = !is_csr && KM_FINISH_HAS_TILES(d) ? KM_FINISH_PIECES : 1;
+    int64_t pieces = !is_csr && KM_FINISH_HAS_TILES(d) ? KM_FINISH_PIECES(d) : 1;
     int64_t finishing = aligned(2 * rows * d * 8) + aligned(2 * rows * (is_csr ? column : d * real)) +
                         aligned(runs * 4) + 2 * aligned(runs * 8) + aligned(sums) +
                         aligned(km_cuda_finish_chunks(rows * pieces, chunks) * pieces * sums);

@@ -39,7 +39,6 @@ enum {
     X(finish_chunks)                                                                                         \
     X(finish_add)                                                                                            \
     X(label_sums)                                                                                            \
-    X(silhouette)                                                                                            \
     X(farthest_subchunk)                                                                                     \
     X(farthest_pick)
 #define KM_DENSE_KERNELS(X)                                                                                  \
@@ -90,7 +89,9 @@ typedef struct km_cuda_kernels {
     KM_SPARSE_KERNELS(KM_STEP_FIELD)
     KM_SUBSET_KERNELS(KM_STEP_FIELD)
     KM_STEP_FIELD(finish_few_clusters) // of few features
+    KM_STEP_FIELD(silhouette)          // ... and of CSR points
     KM_STEP_FIELD(finish_tiles)        // of many
+    KM_STEP_FIELD(silhouette_tiles)
 #undef KM_STEP_FIELD
     km_pass_facts facts;
     km_pass_launch *launches;
@@ -278,6 +279,9 @@ km_status km_cuda_columns(km_cuda_engine *engine, km_cu_ptr table, km_cu_ptr row
 km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
                        km_error *err);
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err);
+// Dynamic shared memory of a block of km_finish_tiles or km_silhouette_tiles: half of a multiprocessor's where that is
+// enough, so that it has two blocks.
+int64_t km_cuda_tile_bytes(const km_cuda_engine *engine);
 km_status km_cuda_silhouette(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,
                              km_error *err);
 km_status km_cuda_finish(km_cuda_engine *engine, km_finish_model *models, int64_t count, km_error *err);

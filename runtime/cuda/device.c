@@ -342,14 +342,18 @@ static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver,
         goto done;
     }
     KM_STEP_KERNELS(KM_STEP_LOOK_UP)
-    if (km_plan_is_csr(kernels->base.plan)) {
+    int is_csr = km_plan_is_csr(kernels->base.plan);
+    if (is_csr) {
         KM_SPARSE_KERNELS(KM_STEP_LOOK_UP)
     } else {
         KM_DENSE_KERNELS(KM_STEP_LOOK_UP)
-        if (KM_FINISH_HAS_TILES(kernels->base.plan->spec.features))
-            KM_STEP_LOOK_UP(finish_tiles)
-        else
-            KM_STEP_LOOK_UP(finish_few_clusters)
+    }
+    if (!is_csr && KM_FINISH_HAS_TILES(kernels->base.plan->spec.features)) {
+        KM_STEP_LOOK_UP(finish_tiles)
+        KM_STEP_LOOK_UP(silhouette_tiles)
+    } else {
+        if (!is_csr) KM_STEP_LOOK_UP(finish_few_clusters)
+        KM_STEP_LOOK_UP(silhouette)
     }
 #undef KM_STEP_LOOK_UP
     KM_TRY_GOTO(load_launches(kernels, driver, err));

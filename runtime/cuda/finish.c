@@ -40,9 +40,7 @@ typedef struct tile_group {
     int64_t rows, bytes;
 } tile_group;
 
-// Shared memory of a block of such a launch: half of it all where that is enough, so that a multiprocessor has two
-// blocks.
-static int64_t tile_bytes_most(const km_cuda_engine *engine) {
+int64_t km_cuda_tile_bytes(const km_cuda_engine *engine) {
     enum { ENOUGH = 64 << 10, RESERVED = 1 << 10, IN_TEXT = 512 };
     const km_device_facts *facts = &engine->device->base.facts;
     int64_t half = facts->shared_bytes_per_unit / 2 - RESERVED;
@@ -57,14 +55,14 @@ static int64_t tile_bytes(const km_cuda_engine *engine, const tile_group *group,
 
 // The first of `count` models, and as many more as fit beside it with all their rows. 0 models: not even that one.
 static tile_group choose_group(const km_cuda_engine *engine, km_finish_model *const *models, int64_t count) {
-    int64_t most = tile_bytes_most(engine), means = 0;
+    int64_t most = km_cuda_tile_bytes(engine), means = 0;
     tile_group group = {0}, more = {0};
     for (; more.models < count && more.models < KM_TILE_MODELS; group = more) {
         const km_finish_model *next = models[more.models];
         means |= next->means != NULL;
         more.models++;
         more.rows += next->k;
-        more.tile_rows = (int)km_round_up(more.rows, KM_TILE_WARP_ROWS);
+        more.tile_rows = (int)more.rows;
         more.bytes = tile_bytes(engine, &more, (int)means);
         if (more.rows > KM_TILE_ROWS || more.bytes > most) break;
     }
@@ -99,7 +97,7 @@ static int64_t point_bytes(const finisher *f) {
 
 // Tables of sums of a chunk.
 static int64_t pieces_of(const finisher *f) {
-    return f->kind == FINISH_TILES ? KM_FINISH_PIECES : 1;
+    return f->kind == FINISH_TILES ? KM_FINISH_PIECES(f->engine->base.d) : 1;
 }
 
 // Points of a slice of so many chunks.

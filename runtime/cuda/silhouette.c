@@ -19,8 +19,13 @@ typedef struct silhouette_pass {
     double *host; // rows of centroids, then terms
 } silhouette_pass;
 
+static int has_tiles(const silhouette_pass *p) {
+    return p->engine->kernels->silhouette_tiles != NULL;
+}
+
 static int64_t blocks_of(const silhouette_pass *p) {
-    return km_divide_up(p->engine->base.n, KM_SILHOUETTE_POINTS);
+    return km_divide_up(p->engine->base.n,
+                        has_tiles(p) ? KM_FINISH_PIECE_POINTS(p->engine->base.d) : KM_SILHOUETTE_POINTS);
 }
 
 // Addresses in the engine's work memory.
@@ -102,21 +107,60 @@ static km_status put_models(silhouette_pass *p, km_error *err) {
     return km_cuda_put(p->engine, (km_cu_ptr)(uintptr_t)p->args.mean_rows, mean_rows, p->count * 8, err);
 }
 
-static km_status launch(silhouette_pass *p, km_error *err) {
+// As many models from `first` on as fit a launch of km_silhouette_tiles with all their rows, or one.
+static km_status launch_group(silhouette_pass *p, int *first, km_error *err) {
+    km_status status = KM_OK;
+    const km_cuda_engine *engine = p->engine;
+    const km_driver *driver = engine->driver;
+    km_cu_function tiles = engine->kernels->silhouette_tiles;
+    int64_t rows = 0, most = km_cuda_tile_bytes(engine), bytes = 0;
+    int models = 0, tile_rows = 0;
+    while (*first + models < p->count && models < KM_TILE_MODELS) {
+        const km_silhouette_model *next = &p->models[*first + models];
+        int64_t more = rows + next->k * (next->means ? 2 : 1);
+        int more_rows = (int)km_min(more, KM_TILE_ROWS);
+        int64_t needed = KM_SILHOUETTE_TILE_BYTES(engine->base.d, engine->real_bytes, more_rows, models + 1);
+        if (models && (more > KM_TILE_ROWS || needed > most)) break;
+        rows = more;
+        tile_rows = more_rows;
+        bytes = needed;
+        models++;
+    }
+    while (bytes > most && tile_rows > KM_TILE_WARP_ROWS) { // of one model
+        tile_rows = (tile_rows - 1) / KM_TILE_WARP_ROWS * KM_TILE_WARP_ROWS;
+        bytes = KM_SILHOUETTE_TILE_BYTES(engine->base.d, engine->real_bytes, tile_rows, models);
+    }
+    int warps = (int)km_divide_up(tile_rows, KM_TILE_WARP_ROWS);
+    unsigned threads = 128 * (unsigned)km_divide_up(km_max(warps, models), 4);
+    void *arguments[] = {&p->args, &p->engine->weights.address, &p->partial, first, &models, &tile_rows};
+    KM_CU(cuFuncSetAttribute(tiles, KM_CU_FUNC_MAX_DYNAMIC_SHARED, (int)bytes));
+    KM_CU(cuLaunchKernel(tiles, (unsigned)blocks_of(p), 1, 1, threads, 1, 1, (unsigned)bytes, engine->stream,
+                         arguments, NULL));
+    *first += models;
+done:
+    return status;
+}
+
+static km_status launch_points(silhouette_pass *p, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = p->engine;
     const km_driver *driver = engine->driver;
-    long long blocks = blocks_of(p), numbers = p->count;
     long long pitch = p->mean_rows;
     void *arguments[] = {&p->args, &engine->weights.address, &p->partial, &p->args.table,
                          &pitch}; // the last two of CSR points
-    KM_CU(cuLaunchKernel(engine->kernels->silhouette, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1,
+    KM_CU(cuLaunchKernel(engine->kernels->silhouette, (unsigned)blocks_of(p), 1, 1, KM_THREADS, 1, 1,
                          (unsigned)(p->count * KM_THREADS * 8), engine->stream, arguments, NULL));
-    void *add_arguments[] = {&p->partial, &blocks, &numbers, &p->totals};
-    status = km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS), 1,
-                            add_arguments, err);
 done:
     return status;
+}
+
+static km_status launch(silhouette_pass *p, km_error *err) {
+    long long blocks = blocks_of(p), numbers = p->count;
+    void *add_arguments[] = {&p->partial, &blocks, &numbers, &p->totals};
+    if (!has_tiles(p)) KM_TRY(launch_points(p, err));
+    for (int first = 0; has_tiles(p) && first < p->count;) KM_TRY(launch_group(p, &first, err));
+    return km_cuda_launch(p->engine, p->engine->kernels->finish_add,
+                          km_divide_up(numbers, KM_REDUCED_NUMBERS), 1, add_arguments, err);
 }
 
 static km_status run_batch(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,

@@ -14,23 +14,23 @@ enum {
     KM_FINISH_BYTES = 28,          // so many bytes for each of them and each thread, ...
     KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
     KM_FINISH_SHARED_MAX = 1024,   // clusters whose sums km_finish_chunks keeps in shared memory
-    KM_FINISH_PIECE_POINTS = 2048, // points of a block of km_finish_tiles ...
-    KM_FINISH_PIECES =
-        KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK / KM_FINISH_PIECE_POINTS, // ... of a chunk, ...
-    KM_TILE_WARP_ROWS = 8,        // ... of which a warp takes as many rows of centroids at a time, ...
-    KM_TILE_ROWS = 96,            // ... the block no more than this, ...
-    KM_TILE_THREADS = 384,        // ... with so many threads at most, ...
-    KM_TILE_PAIRS = 4,            // ... of which each takes a point of so many models, ...
-    KM_TILE_MODELS = 12,          // ... so that a block has these, at most; ...
-    KM_TILE_SUMS = 2,             // ... it has so many sums of each cluster, where all rows fit
-    KM_SILHOUETTE_POINTS = 16384, // points of a block of km_silhouette
-    KM_UPDATE_NUMBERS = 2048,     // coordinates of a slot's centroids that a block of km_update computes ...
-    KM_UPDATE_PARTS_MAX = 64      // ... and the most blocks of a slot
+    KM_TILE_WARP_ROWS = 8,         // ... of which a warp takes as many rows of centroids at a time, ...
+    KM_TILE_ROWS = 96,             // ... the block no more than this, ...
+    KM_TILE_THREADS = 384,         // ... with so many threads at most, ...
+    KM_TILE_PAIRS = 4,             // ... of which each takes a point of so many models, ...
+    KM_TILE_MODELS = 12,           // ... so that a block has these, at most; ...
+    KM_TILE_SUMS = 2,              // ... it has so many sums of each cluster, where all rows fit
+    KM_SILHOUETTE_POINTS = 16384,  // points of a block of km_silhouette
+    KM_UPDATE_NUMBERS = 2048,      // coordinates of a slot's centroids that a block of km_update computes ...
+    KM_UPDATE_PARTS_MAX = 64       // ... and the most blocks of a slot
 };
 
 // The finishing pass of more features than fit registers: km_finish_tiles. `real`: bytes of a number of the points'
 // type.
 #define KM_FINISH_HAS_TILES(d) ((d) > 16)
+// Points of a block: the fewer, the longer a point takes. How many blocks a chunk has.
+#define KM_FINISH_PIECE_POINTS(d) ((d) <= 64 ? 2048 : (d) <= 128 ? 1024 : 512)
+#define KM_FINISH_PIECES(d) (KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK / KM_FINISH_PIECE_POINTS(d))
 // Points of a tile. Features are taken a slab of at most 144 bytes at a time, padded to 16 bytes; a row of a slab in
 // shared memory has an odd number of 16 bytes.
 #define KM_TILE_POINTS(real) (512 / (int)(real))
@@ -44,12 +44,19 @@ enum {
 // Bytes of what a point adds to sums; sums of a cluster; bytes of shared memory, beside what has a size in the text.
 #define KM_TILE_VALUE(real) (8 + 2 * (int)(real))
 #define KM_TILE_NUMBERS(weighted) ((weighted) ? 5 : 4)
+// Rows that there is memory for: a warp reads all of its own, also behind the last.
+#define KM_TILE_ROOM(rows) (((rows) + KM_TILE_WARP_ROWS - 1) / KM_TILE_WARP_ROWS * KM_TILE_WARP_ROWS)
 #define KM_TILE_BYTES(d, real, weighted, rows, groups, tile_rows, models, has_means)                         \
     (KM_TILE_PITCH(KM_TILE_WIDTH(d, real), real) * (int)(real) *                                             \
-         (KM_TILE_POINTS(real) + (tile_rows) * ((has_means) ? 2 : 1)) +                                      \
+         (KM_TILE_POINTS(real) + KM_TILE_ROOM(tile_rows) + ((has_means) ? (tile_rows) : 0)) +                \
      (tile_rows)*512 + (models) * (KM_TILE_POINTS(real) + 1) * KM_TILE_VALUE(real) +                         \
      ((weighted) ? KM_TILE_POINTS(real) * 8 : 0) + KM_TILE_NUMBERS(weighted) * (groups) * (rows)*8 +         \
      (models) * (KM_TILE_POINTS(real) + 2) * 2)
+// The same of km_silhouette_tiles.
+#define KM_SILHOUETTE_TILE_BYTES(d, real, tile_rows, models)                                                 \
+    (KM_TILE_PITCH(KM_TILE_WIDTH(d, real), real) * (int)(real) *                                             \
+         (KM_TILE_POINTS(real) + KM_TILE_ROOM(tile_rows)) +                                                  \
+     (tile_rows)*512 + (models)*KM_TILE_POINTS(real) * 8)
 
 // Blocks of a slot in km_update: a single one would take long for thousands of clusters.
 #define KM_UPDATE_PARTS(k_max, d)                                                                            \

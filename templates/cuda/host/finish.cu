@@ -3,8 +3,8 @@
 
 enum {
     //@ if finish_tiles
-    HOST_FINISH_POINTS = KM_FINISH_PIECE_POINTS, // that a block adds up
-    HOST_FINISH_SLICE = 64                       // chunks at a time
+    HOST_FINISH_POINTS = KM_FINISH_PIECE_POINTS(D), // that a block adds up
+    HOST_FINISH_SLICE = 64                          // chunks at a time
     //@ else
     HOST_FINISH_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK, // that a block adds up
     HOST_FINISH_SLICE = 1024                                          // chunks at a time

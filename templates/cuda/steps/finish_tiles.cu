@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Finish of many features: km_finish_tiles. A block has a tile of points in shared memory, and rows of centroids
-// beside it, a slab of the features of both at a time. A warp computes the squared distances of all points of the tile
-// to eight rows, in registers; they go to shared memory, where a thread takes the two nearest for a point and model.
-// Then the sums: a thread has a cluster and goes through the points.
+// Finish of many features: km_finish_tiles. Of the squared distances in shared memory (tiles.cu) a thread takes the
+// two nearest for a point and model. Then the sums: a thread has a cluster and goes through the points.
 //@ if not float64
 // In float32 the distance to the nearest is computed once more, in double, for the sum of squares.
 //@ end
 
-enum {
-    TILE_POINTS = KM_TILE_POINTS(sizeof(km_real)),
-    TILE_GROUPS = TILE_POINTS / 32,                 // of 32 points
-    TILE_SLABS = KM_TILE_SLABS(D, sizeof(km_real)), // pieces of a row
-    TILE_WIDTH = KM_TILE_WIDTH(D, sizeof(km_real)), // features of a slab; those behind the last are 0
-    TILE_PITCH = KM_TILE_PITCH(TILE_WIDTH, sizeof(km_real)), // of rows in shared memory: no bank conflicts
-    TILE_VECTOR = 16 / sizeof(km_real),
-    TILE_PIECE = STEP_ALIGN / sizeof(km_real), // features that are copied at a time
-    TILE_VALUES = TILE_POINTS + 1,             // pitch of what the points of a model add to sums ...
-    TILE_LABELS = TILE_POINTS + 2              // ... and of their labels
-};
+// Pitches: of what the points of a model add to sums, and of their labels.
+enum { TILE_VALUES = TILE_POINTS + 1, TILE_LABELS = TILE_POINTS + 2 };
 
 // Sums of a cluster; without weights every point weighs 1.
 enum { TILE_COUNT, TILE_SSE, TILE_DISTANCE, TILE_MARGIN, TILE_WEIGHT, TILE_NUMBERS = 4 + WEIGHTED };
 static_assert(TILE_NUMBERS == KM_TILE_NUMBERS(WEIGHTED), "as the engine counts");
-
-struct __align__(16) tile_features {
-    km_real at[TILE_VECTOR];
-};
 
 // What a point adds to the sums of its cluster.
 struct __align__(sizeof(km_real) == 4 ? 16 : 8) tile_value {
@@ -45,6 +30,8 @@ struct tile_job {
     const km_real *table;                 // rows
     const double *centroids;              // the same in double
     unsigned char model_of[KM_TILE_ROWS]; // of each row, where all are in shared memory
+    unsigned char open[TILE_POINTS];      // of the only model otherwise: points that are to be resolved
+    int open_count;
     // Shared memory, bytes from its beginning: [TILE_POINTS][TILE_PITCH], a slab of the points, comes first; then
     int rows_at;    // [tile_rows][TILE_PITCH] km_real
     int means_at;   // the same of means, where there are any
@@ -55,86 +42,11 @@ struct tile_job {
     int labels_at;  // [models][TILE_LABELS] unsigned short
 };
 
-template <typename Item> __device__ __forceinline__ Item *tile_at(int bytes) {
-    extern __shared__ double tile_memory[];
-    return (Item *)((char *)tile_memory + bytes);
-}
-
-//@ if async_copies
-// Starts to copy a piece to shared memory; zeros where not `valid`.
-__device__ __forceinline__ void tile_copy(km_real *to, const km_real *from, bool valid) {
-    const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from), "n"(STEP_ALIGN),
-                 "r"(valid ? STEP_ALIGN : 0)
-                 : "memory");
-}
-
-__device__ __forceinline__ void tile_wait() {
-    asm volatile("cp.async.wait_all;" ::: "memory");
-}
-//@ else
-// Copies a piece to shared memory; zeros where not `valid`.
-__device__ __forceinline__ void tile_copy(km_real *to, const km_real *from, bool valid) {
-    struct __align__(STEP_ALIGN) piece {
-        km_real at[TILE_PIECE];
-    }
-    zero = {};
-    *(piece *)to = valid ? *(const piece *)from : zero;
-}
-
-__device__ __forceinline__ void tile_wait() {}
-//@ end
-
-// Copies a slab of `count` rows, of which `valid_count` are there.
-__device__ __forceinline__ void tile_copy_slab(km_real *to, const km_real *from, int count, int valid_count,
-                                               int slab) {
-    constexpr int PIECES = TILE_WIDTH / TILE_PIECE;
-    for (int i = threadIdx.x; i < count * PIECES; i += blockDim.x) {
-        const int row = i / PIECES, f = i % PIECES * TILE_PIECE, at = slab * TILE_WIDTH + f;
-        const bool valid = row < valid_count && at < D;
-        tile_copy(to + row * TILE_PITCH + f, valid ? from + row * (long long)D + at : from, valid);
-    }
-}
-
 __device__ __forceinline__ void tile_copy_means(const tile_job &job, int slab) {
     for (int m = 0; m < job.models; m++)
         if (job.means[m])
             tile_copy_slab(tile_at<km_real>(job.means_at) + job.first[m] * TILE_PITCH, job.means[m], job.k[m],
                            job.k[m], slab);
-}
-
-// Adds a slab to squared distances of a lane's points to the warp's rows.
-__device__ __forceinline__ void tile_add_slab(km_real (*square)[TILE_GROUPS], const tile_job &job) {
-    const km_real *points = tile_at<km_real>(0) + threadIdx.x % 32 * TILE_PITCH;
-    const km_real *rows = tile_at<km_real>(job.rows_at) + threadIdx.x / 32 * (KM_TILE_WARP_ROWS * TILE_PITCH);
-#pragma unroll 1
-    for (int f = 0; f < TILE_WIDTH; f += TILE_VECTOR) {
-        tile_features x[TILE_GROUPS];
-#pragma unroll
-        for (int p = 0; p < TILE_GROUPS; p++)
-            x[p] = *(const tile_features *)(points + p * (32 * TILE_PITCH) + f);
-#pragma unroll
-        for (int r = 0; r < KM_TILE_WARP_ROWS; r++) {
-            const tile_features c = *(const tile_features *)(rows + r * TILE_PITCH + f);
-#pragma unroll
-            for (int g = 0; g < TILE_VECTOR; g++)
-#pragma unroll
-                for (int p = 0; p < TILE_GROUPS; p++) {
-                    const km_real t = x[p].at[g] - c.at[g];
-                    square[r][p] = fma(t, t, square[r][p]);
-                }
-        }
-    }
-}
-
-__device__ __forceinline__ void tile_write_squares(const km_real (*square)[TILE_GROUPS],
-                                                   const tile_job &job) {
-    km_real *out = tile_at<km_real>(job.squares_at) + threadIdx.x / 32 * (KM_TILE_WARP_ROWS * TILE_POINTS) +
-                   threadIdx.x % 32;
-#pragma unroll
-    for (int r = 0; r < KM_TILE_WARP_ROWS; r++)
-#pragma unroll
-        for (int p = 0; p < TILE_GROUPS; p++) out[r * TILE_POINTS + p * 32] = square[r][p];
 }
 
 __device__ __forceinline__ finish_nearest tile_far() {
@@ -181,54 +93,102 @@ __device__ __forceinline__ finish_point tile_resolve(const km_real *x, const dou
 }
 
 //@ end
-// Decides the label of a point of model m. In float32 the square comes later.
-__device__ __forceinline__ finish_point tile_decide(const finish_nearest &found, const tile_job &job, int m,
-                                                    int point, const km_real *x) {
-    const int k = job.k[m];
-    //@ if float64
-    return finish_of_squares(found.label, found.nearest, found.second, k);
-    //@ else
-    // As finish_decide.
-    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-    const float bound = fma(found.nearest, apart, lost);
-    if (k > 1 && !(bound < found.second && found.second < largest))
-        return tile_resolve(x, job.centroids + job.first[m] * (long long)D, k,
-                            job.is_whole && bound < largest
-                                ? tile_at<km_real>(job.squares_at) + job.first[m] * TILE_POINTS + point
-                                : nullptr,
-                            bound);
-    return {found.label, 0.0, finish_root(found.nearest),
-            k > 1 ? 1.0f - finish_root(__fdividef(found.nearest, found.second)) : 0.0};
-    //@ end
+//@ if not float64
+// The same by a warp, of all k: a lane has every so many centroids. Every lane gets it.
+__device__ __forceinline__ finish_point tile_resolve_together(const km_real *x, const double *centroids,
+                                                              int k) {
+    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    double nearest = infinity, second = infinity;
+    int label = 0;
+    for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0.0;
+#pragma unroll 4
+        for (int f = 0; f < D; f++) {
+            const double t = __dsub_rn(x[f], centroids[(long long)j * D + f]);
+            square = __fma_rn(t, t, square);
+        }
+        const bool nearer = square < nearest;
+        second = nearer ? nearest : square < second ? square : second;
+        nearest = nearer ? square : nearest;
+        label = nearer ? j : label;
+    }
+    for (int step = 16; step > 0; step >>= 1) {
+        const double other = __shfl_xor_sync(0xffffffffu, nearest, step);
+        const double its_second = __shfl_xor_sync(0xffffffffu, second, step);
+        const int its_label = __shfl_xor_sync(0xffffffffu, label, step);
+        const bool nearer = other < nearest || (other == nearest && its_label < label);
+        const double left = nearer ? nearest : other; // not the nearest of the two
+        second = fmin(left, nearer ? its_second : second);
+        nearest = nearer ? other : nearest;
+        label = nearer ? its_label : label;
+    }
+    return finish_of_squares(label, nearest, second, k);
 }
 
-// A thread has one point of the tile, and every so many models, of which this is number i; or beyond the last.
-__device__ __forceinline__ int tile_model(int i) {
-    return threadIdx.x / TILE_POINTS + i * (blockDim.x / TILE_POINTS);
+//@ end
+__device__ __forceinline__ void tile_write(const tile_job &job, const finish_point &decided, int m, int point,
+                                           double weight) {
+    tile_at<unsigned short>(job.labels_at)[m * TILE_LABELS + point] = (unsigned short)decided.label;
+    tile_at<tile_value>(job.values_at)[m * TILE_VALUES + point] = {__dmul_rn(weight, decided.square),
+                                                                   (km_real)(weight * decided.distance),
+                                                                   (km_real)(weight * decided.margin)};
 }
 
 // Labels of the thread's point, and what its distances to centroids add. `found` is of the only model where not all
 // rows were in shared memory.
-__device__ __forceinline__ void tile_label(finish_nearest &found, const tile_job &job, const km_real *x,
-                                           double weight) {
+__device__ __forceinline__ void tile_label(finish_nearest &found, tile_job &job, const km_real *x,
+                                           double weight, bool is_point) {
     const int point = threadIdx.x % TILE_POINTS;
 #pragma unroll 1
     for (int i = 0; tile_model(i) < job.models; i++) {
-        const int m = tile_model(i);
+        const int m = tile_model(i), k = job.k[m];
         if (job.is_whole) {
             found = tile_far();
             tile_take(found, job, m, 0, point);
         }
-        const finish_point decided = tile_decide(found, job, m, point, x);
-        tile_at<unsigned short>(job.labels_at)[m * TILE_LABELS + point] = (unsigned short)decided.label;
-        tile_at<tile_value>(job.values_at)[m * TILE_VALUES + point] = {__dmul_rn(weight, decided.square),
-                                                                       (km_real)(weight * decided.distance),
-                                                                       (km_real)(weight * decided.margin)};
+        //@ if float64
+        tile_write(job, finish_of_squares(found.label, found.nearest, found.second, k), m, point, weight);
+        //@ else
+        // As finish_decide; squares come later.
+        const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+        const float bound = fma(found.nearest, apart, lost);
+        finish_point decided = {found.label, 0.0, finish_root(found.nearest),
+                                k > 1 ? 1.0f - finish_root(__fdividef(found.nearest, found.second)) : 0.0};
+        if (k > 1 && !(bound < found.second && found.second < largest)) {
+            if (!job.is_whole && is_point)
+                job.open[atomicAdd(&job.open_count, 1)] = (unsigned char)point; // tile_resolve_open
+            if (job.is_whole)
+                decided = tile_resolve(x, job.centroids + job.first[m] * (long long)D, k,
+                                       bound < largest ? tile_at<km_real>(job.squares_at) +
+                                                             job.first[m] * TILE_POINTS + point
+                                                       : nullptr,
+                                       bound);
+        }
+        tile_write(job, decided, m, point, weight);
+        //@ end
     }
 }
 
-// Of the thread's models: where their rows begin, and squared distances of its point.
+//@ if not float64
+// Points of the only model that float32 leaves open, a warp each: a thread alone would take long for its centroids.
+__device__ __forceinline__ void tile_resolve_open(tile_job &job, const km_real *tile) {
+    __syncthreads();
+    for (int at = threadIdx.x / 32; at < job.open_count; at += blockDim.x / 32) {
+        const int point = job.open[at];
+        const double weight = WEIGHTED ? tile_at<double>(job.weights_at)[point] : 1.0;
+        const finish_point decided =
+            tile_resolve_together(tile + point * (long long)D, job.centroids, job.k[0]);
+        if (threadIdx.x % 32 == 0) tile_write(job, decided, 0, point, weight);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) job.open_count = 0;
+}
+
+//@ end
+// Of the thread's models: rows of its point, and squared distances.
 struct tile_own {
+    int count, means,
+        ones; // models of the thread; bits of those that have means, and of those of one cluster
     int row[KM_TILE_PAIRS];
     //@ if not float64
     double square[KM_TILE_PAIRS]; // to the own centroid
@@ -237,49 +197,75 @@ struct tile_own {
 };
 
 __device__ __forceinline__ void tile_begin_own(tile_own &own, const tile_job &job) {
+    own.count = own.means = own.ones = 0;
 #pragma unroll
     for (int i = 0; i < KM_TILE_PAIRS; i++) {
         const int m = tile_model(i), at = m * TILE_LABELS + threadIdx.x % TILE_POINTS;
-        own.row[i] = m < job.models ? job.first[m] + tile_at<unsigned short>(job.labels_at)[at] : 0;
         //@ if not float64
         own.square[i] = 0.0;
         //@ end
         own.mean[i] = 0;
+        own.row[i] = 0;
+        if (m >= job.models) continue;
+        own.count++;
+        own.means |= (job.means[m] != nullptr) << i;
+        own.ones |= (job.k[m] == 1) << i;
+        own.row[i] = job.first[m] + tile_at<unsigned short>(job.labels_at)[at];
     }
 }
 
+//@ if not float64
+// Doubles of floats: half of them by the unit that converts, which is slow, the others by their bits.
+__device__ __forceinline__ double tile_small(float x) { // x 2^-896, also where x is subnormal
+    const unsigned bits = __float_as_uint(x);
+    return __hiloint2double((int)((bits & 0x80000000u) | (bits & 0x7fffffffu) >> 3), (int)(bits << 29));
+}
+
+__device__ __forceinline__ double tile_power() { // 2^896
+    return __longlong_as_double((1023ll + 896) << 52);
+}
+
+__device__ __forceinline__ double tile_away(double x, float c, int g) { // x - c
+    return g % 2 ? __fma_rn(tile_small(c), -tile_power(), x) : __dsub_rn(x, c);
+}
+
+//@ end
 // Adds a slab, of which points and rows are in shared memory.
 __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job, int slab) {
     const km_real *point = tile_at<km_real>(0) + threadIdx.x % TILE_POINTS * TILE_PITCH;
+    const km_real *rows = tile_at<km_real>(job.rows_at), *means = tile_at<km_real>(job.means_at);
 #pragma unroll 1
     for (int f = 0; f < TILE_WIDTH; f += TILE_VECTOR) {
         const tile_features x = *(const tile_features *)(point + f);
+        //@ if not float64
+        double wide[TILE_VECTOR];
+#pragma unroll
+        for (int g = 0; g < TILE_VECTOR; g++)
+            wide[g] = g % 2 ? __dmul_rn(tile_small(x.at[g]), tile_power()) : (double)x.at[g];
+            //@ end
 #pragma unroll
         for (int i = 0; i < KM_TILE_PAIRS; i++) {
-            const int m = tile_model(i);
-            if (m >= job.models) break;
+            if (i >= own.count) break;
             //@ if not float64
-            if (job.k[m] > 1) {
-                const tile_features c =
-                    *(const tile_features *)(tile_at<km_real>(job.rows_at) + own.row[i] * TILE_PITCH + f);
+            if (!(own.ones >> i & 1)) {
+                const tile_features c = *(const tile_features *)(rows + own.row[i] * TILE_PITCH + f);
 #pragma unroll
                 for (int g = 0; g < TILE_VECTOR; g++) {
-                    const double t = __dsub_rn(x.at[g], c.at[g]);
+                    const double t = tile_away(wide[g], c.at[g], g);
                     own.square[i] = __fma_rn(t, t, own.square[i]);
                 }
             } else { // the centroid need not be a float
                 const int at = slab * TILE_WIDTH + f;
-                const double *c = job.centroids + job.first[m] * (long long)D + at;
+                const double *c = job.centroids + own.row[i] * (long long)D + at;
 #pragma unroll
                 for (int g = 0; g < TILE_VECTOR; g++) {
-                    const double t = __dsub_rn(x.at[g], at + g < D ? c[g] : 0.0);
+                    const double t = __dsub_rn(wide[g], at + g < D ? c[g] : 0.0);
                     own.square[i] = __fma_rn(t, t, own.square[i]);
                 }
             }
             //@ end
-            if (!job.means[m]) continue;
-            const tile_features c =
-                *(const tile_features *)(tile_at<km_real>(job.means_at) + own.row[i] * TILE_PITCH + f);
+            if (!(own.means >> i & 1)) continue;
+            const tile_features c = *(const tile_features *)(means + own.row[i] * TILE_PITCH + f);
 #pragma unroll
             for (int g = 0; g < TILE_VECTOR; g++) {
                 const km_real t = x.at[g] - c.at[g];
@@ -358,7 +344,7 @@ __device__ __forceinline__ void tile_add(const tile_job &job, int count) {
 __device__ __forceinline__ void tile_begin(tile_job *job, const km_assign_args &args, int first_model,
                                            int models, int tile_rows) {
     job->models = models;
-    job->rows = job->has_means = 0;
+    job->rows = job->has_means = job->open_count = 0;
     job->tile_rows = tile_rows;
     job->table = (const km_real *)args.table + args.rows[first_model] * D;
     job->centroids = args.centroids + args.rows[first_model] * D;
@@ -374,10 +360,10 @@ __device__ __forceinline__ void tile_begin(tile_job *job, const km_assign_args &
     job->is_whole = job->rows <= tile_rows;
     job->groups = job->is_whole ? int(KM_TILE_SUMS) : 1;
     static_assert(sizeof(tile_value) == KM_TILE_VALUE(sizeof(km_real)), "as the engine counts");
-    const int bytes = tile_rows * int(TILE_PITCH * sizeof(km_real));
+    const int row_bytes = TILE_PITCH * sizeof(km_real);
     job->rows_at = TILE_POINTS * TILE_PITCH * sizeof(km_real);
-    job->means_at = job->rows_at + bytes;
-    job->squares_at = job->means_at + (job->has_means && job->is_whole ? bytes : 0);
+    job->means_at = job->rows_at + KM_TILE_ROOM(tile_rows) * row_bytes;
+    job->squares_at = job->means_at + (job->has_means && job->is_whole ? tile_rows * row_bytes : 0);
     job->values_at = job->squares_at + tile_rows * int(TILE_POINTS * sizeof(km_real));
     job->weights_at = job->values_at + models * int(TILE_VALUES * sizeof(tile_value));
     job->sums_at = job->weights_at + WEIGHTED * TILE_POINTS * int(sizeof(double));
@@ -390,10 +376,9 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
     km_finish_tiles(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                     long long rows_count, int first_model, int models, int tile_rows) {
     __shared__ tile_job job;
-    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
-    const long long first = blockIdx.x * (long long)KM_FINISH_PIECE_POINTS;
-    const int count =
-        (int)(args.count - first < KM_FINISH_PIECE_POINTS ? args.count - first : KM_FINISH_PIECE_POINTS);
+    const int warp_row = tile_warp_row(), point = threadIdx.x % TILE_POINTS;
+    const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
+    const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
     const km_real *points = (const km_real *)args.points + (args.first + first) * D;
     if (threadIdx.x == 0) tile_begin(&job, args, first_model, models, tile_rows);
     __syncthreads();
@@ -421,10 +406,10 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
                 }
                 tile_wait();
                 __syncthreads();
-                if (is_busy) tile_add_slab(square, job);
+                if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
                 if (!is_kept) __syncthreads();
             }
-            if (is_busy) tile_write_squares(square, job);
+            if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
             __syncthreads();
             if (!job.is_whole && tile_model(0) == 0) tile_take(found, job, 0, start, point);
         }
@@ -432,7 +417,10 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
         const km_real *x = tile + (is_point ? point : 0) * (long long)D;
         const double weight = is_point ? km_weight(weights, args.first + first + base + point) : 0.0;
         if (WEIGHTED && threadIdx.x < TILE_POINTS) tile_at<double>(job.weights_at)[point] = weight;
-        tile_label(found, job, x, weight);
+        tile_label(found, job, x, weight, is_point);
+        //@ if not float64
+        if (!job.is_whole) tile_resolve_open(job, tile);
+        //@ end
         tile_own own;
         tile_begin_own(own, job);
         if (!job.is_whole) {

@@ -7,6 +7,9 @@
 //@ verbatim cuda/steps.h
 //@ include cuda/steps/sums.cu
 //@ include cuda/steps/points.cu
+//@ if finish_tiles
+//@ include cuda/steps/tiles.cu
+//@ end
 
 //@ include cuda/steps/chunks.cu
 

@@ -4,8 +4,8 @@
 // ... 72 definitions
 
 enum {
-    HOST_FINISH_POINTS = KM_FINISH_PIECE_POINTS, // that a block adds up
-    HOST_FINISH_SLICE = 64                       // chunks at a time
+    HOST_FINISH_POINTS = KM_FINISH_PIECE_POINTS(D), // that a block adds up
+    HOST_FINISH_SLICE = 64                          // chunks at a time
 };
 
 struct host_finish {

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// The silhouettes of many features (tiles.cu). The rows of a model are its centroids, and then its means where these
+// are others; a thread goes through their squared distances for a point and model.
+
+// The models of a launch, and where a block has them.
+struct silhouette_job {
+    int models, rows;              // how many; of all of them
+    int tile_rows, is_whole;       // rows at a time; all rows are in shared memory at once
+    int first[KM_TILE_MODELS];     // of each model: its first row,
+    int k[KM_TILE_MODELS];         // its clusters,
+    int has_means[KM_TILE_MODELS]; // whether k rows of means follow,
+    long long terms[KM_TILE_MODELS],
+        means[KM_TILE_MODELS]; // and its first row in the tables, and that of its means
+    // Shared memory, bytes from its beginning: as tile_job.
+    int rows_at;    // [tile_rows][TILE_PITCH] km_real
+    int squares_at; // [tile_rows][TILE_POINTS] km_real
+    int sums_at;    // [models][TILE_POINTS] double: of a thread for each point and model
+};
+
+__device__ __forceinline__ void silhouette_begin(silhouette_job *job, const km_silhouette_args &args,
+                                                 int first_model, int models, int tile_rows) {
+    job->models = models;
+    job->rows = 0;
+    job->tile_rows = tile_rows;
+    for (int m = 0; m < models; m++) {
+        job->first[m] = job->rows;
+        job->k[m] = args.ks[first_model + m];
+        job->terms[m] = args.rows[first_model + m];
+        job->means[m] = args.mean_rows[first_model + m];
+        job->has_means[m] = job->terms[m] != job->means[m];
+        job->rows += job->k[m] << job->has_means[m];
+    }
+    job->is_whole = job->rows <= tile_rows;
+    job->rows_at = TILE_POINTS * TILE_PITCH * sizeof(km_real);
+    job->squares_at = job->rows_at + KM_TILE_ROOM(tile_rows) * int(TILE_PITCH * sizeof(km_real));
+    job->sums_at = job->squares_at + tile_rows * int(TILE_POINTS * sizeof(km_real));
+}
+
+// Copies a slab of the rows from `start` on: of all models, or of the only one.
+__device__ __forceinline__ void silhouette_copy(const silhouette_job &job, const km_real *table, int start,
+                                                int slab) {
+    for (int m = 0; m < job.models; m++) {
+        for (int part = 0; part <= job.has_means[m]; part++) {
+            const int first = job.first[m] + part * job.k[m] - start; // of the part, in the tile
+            const int from = first > 0 ? first : 0, skipped = from - first;
+            const int end = first + job.k[m] < job.tile_rows ? first + job.k[m] : job.tile_rows;
+            const long long row = (part ? job.means[m] : job.terms[m]) + skipped;
+            if (from < end)
+                tile_copy_slab(tile_at<km_real>(job.rows_at) + from * TILE_PITCH, table + row * D, end - from,
+                               end - from, slab);
+        }
+    }
+}
+
+// Takes the rows of model m that are in the tile.
+__device__ __forceinline__ void silhouette_take_rows(silhouette_point &found, const silhouette_job &job,
+                                                     const silhouette_terms<km_real> *terms, int m, int start,
+                                                     int point) {
+    const int k = job.k[m], offset = job.first[m] - start, rows = k << job.has_means[m];
+    const int end = offset + rows < job.tile_rows ? offset + rows : job.tile_rows;
+    const km_real *squares = tile_at<km_real>(job.squares_at) + point;
+    terms += job.terms[m];
+    int at = offset > 0 ? offset : 0;
+    if (!job.has_means[m]) {
+#pragma unroll 2
+        for (; at < end; at++)
+            silhouette_take<SILHOUETTE_BOTH>(found, squares[at * TILE_POINTS], at - offset,
+                                             terms[at - offset]);
+        return;
+    }
+#pragma unroll 2
+    for (; at < end && at - offset < k; at++)
+        silhouette_take<SILHOUETTE_LABELS>(found, squares[at * TILE_POINTS], at - offset, {});
+#pragma unroll 2
+    for (; at < end; at++)
+        silhouette_take<SILHOUETTE_MEANS>(found, squares[at * TILE_POINTS], at - offset - k,
+                                          terms[at - offset - k]);
+}
+
+__device__ __forceinline__ silhouette_point silhouette_far() {
+    const km_real infinity = (km_real)__int_as_float(0x7f800000);
+    return {infinity, infinity, (km_real)0, infinity, infinity, 0};
+}
+
+__device__ __forceinline__ double silhouette_decide(const silhouette_point &found, const silhouette_job &job,
+                                                    const km_silhouette_args &args, int m, const km_real *x) {
+    //@ if not float64
+    // As in finish_decide.
+    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+    if (!(fma(found.nearest, apart, lost) < found.second && found.second < largest))
+        return silhouette_exact(x, args.centroids + job.terms[m] * D, args.centroids + job.means[m] * D,
+                                (const silhouette_terms<double> *)args.exact_terms + job.terms[m], job.k[m]);
+    //@ end
+    return silhouette_value(found.own, found.other, found.factor);
+}
+
+// Models first_model ... of one piece of the points: partial[piece][models of all launches], this model's sum.
+extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
+    km_silhouette_tiles(const __grid_constant__ km_silhouette_args args, const double *weights,
+                        double *partial, int first_model, int models, int tile_rows) {
+    __shared__ silhouette_job job;
+    const int warp_row = tile_warp_row(), point = threadIdx.x % TILE_POINTS;
+    const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
+    const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
+    const km_real *points = (const km_real *)args.points + first * D;
+    const silhouette_terms<km_real> *terms = (const silhouette_terms<km_real> *)args.terms;
+    if (threadIdx.x == 0) silhouette_begin(&job, args, first_model, models, tile_rows);
+    __syncthreads();
+    const bool is_kept = TILE_SLABS == 1 && job.is_whole; // rows stay, and the next tile comes ahead
+    for (int i = threadIdx.x; i < models * TILE_POINTS; i += blockDim.x)
+        tile_at<double>(job.sums_at)[i] = 0.0;
+    if (is_kept) {
+        silhouette_copy(job, (const km_real *)args.table, 0, 0);
+        tile_copy_slab(tile_at<km_real>(0), points, TILE_POINTS, count, 0);
+    }
+    for (int base = 0; base < count; base += TILE_POINTS) {
+        const km_real *tile = points + base * (long long)D;
+        const int left = count - base;
+        silhouette_point found = silhouette_far();
+        for (int start = 0; start < job.rows; start += tile_rows) {
+            const bool is_busy = warp_row < tile_rows && start + warp_row < job.rows;
+            km_real square[KM_TILE_WARP_ROWS][TILE_GROUPS] = {};
+            for (int slab = 0; slab < TILE_SLABS; slab++) {
+                if (!is_kept) {
+                    if (TILE_SLABS > 1 || start == 0)
+                        tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
+                    silhouette_copy(job, (const km_real *)args.table, start, slab);
+                }
+                tile_wait();
+                __syncthreads();
+                if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
+                if (!is_kept) __syncthreads();
+            }
+            if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
+            __syncthreads(); // points are no longer used
+            if (!job.is_whole && tile_model(0) == 0) silhouette_take_rows(found, job, terms, 0, start, point);
+        }
+        if (is_kept && left > TILE_POINTS)
+            tile_copy_slab(tile_at<km_real>(0), tile + TILE_POINTS * D, TILE_POINTS, left - TILE_POINTS, 0);
+        if (point < left) {
+            const double weight = km_weight(weights, first + base + point);
+#pragma unroll 1
+            for (int i = 0; tile_model(i) < models; i++) {
+                const int m = tile_model(i);
+                if (job.is_whole) {
+                    found = silhouette_far();
+                    silhouette_take_rows(found, job, terms, m, 0, point);
+                }
+                tile_at<double>(job.sums_at)[m * TILE_POINTS + point] +=
+                    weight * silhouette_decide(found, job, args, m, tile + point * (long long)D);
+            }
+        }
+    }
+    __syncthreads();
+    for (int m = threadIdx.x / 32; m < models; m += blockDim.x / 32) {
+        double sum = 0.0;
+        for (int at = threadIdx.x % 32; at < TILE_POINTS; at += 32)
+            sum += tile_at<double>(job.sums_at)[m * TILE_POINTS + at];
+        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        if (threadIdx.x % 32 == 0) partial[blockIdx.x * (long long)args.models + first_model + m] = sum;
+    }
+}

@@ -1,0 +1,265 @@
+// Of the text of {features: 32, clusters: 2..12, target: cuda:sm_90}: The steps around the pass; Finishing; Silhouettes
+// "..." stands for what a template or an earlier part shows.
+
+// ... 26 definitions
+
+// Where a thread looks for the nearest centroid.
+enum {
+    FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2, // points of a thread at a time
+    FINISH_ROWS = STEP_ROW_IN_REGISTERS ? 1 : 4        // centroids for each read of the points' features
+};
+// For steps of many features: a block has a tile of points in shared memory, and rows of centroids beside it, a slab of
+// the features of both at a time. A warp computes the squared distances of all points of the tile to eight rows, in
+// registers, and writes them to shared memory.
+enum {
+    TILE_POINTS = KM_TILE_POINTS(sizeof(km_real)),
+    TILE_GROUPS = TILE_POINTS / 32,                          // of 32 points
+    TILE_SLABS = KM_TILE_SLABS(D, sizeof(km_real)),          // pieces of a row
+    TILE_WIDTH = KM_TILE_WIDTH(D, sizeof(km_real)),          // features of a slab; those behind the last are 0
+    TILE_PITCH = KM_TILE_PITCH(TILE_WIDTH, sizeof(km_real)), // of rows in shared memory: no bank conflicts
+    TILE_VECTOR = 16 / sizeof(km_real),
+    TILE_PIECE_POINTS = KM_FINISH_PIECE_POINTS(D), // of a block
+    TILE_PIECE = STEP_ALIGN / sizeof(km_real)      // features that are copied at a time
+};
+
+// ... 10 definitions
+
+// ... 23 definitions
+
+// Labels of the thread's point, and what its distances to centroids add. `found` is of the only model where not all
+// rows were in shared memory.
+__device__ __forceinline__ void tile_label(finish_nearest &found, tile_job &job, const km_real *x,
+                                           double weight, bool is_point) {
+    const int point = threadIdx.x % TILE_POINTS;
+#pragma unroll 1
+    for (int i = 0; tile_model(i) < job.models; i++) {
+        const int m = tile_model(i), k = job.k[m];
+        if (job.is_whole) {
+            found = tile_far();
+            tile_take(found, job, m, 0, point);
+        }
+        // As finish_decide; squares come later.
+        const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+        const float bound = fma(found.nearest, apart, lost);
+        finish_point decided = {found.label, 0.0, finish_root(found.nearest),
+                                k > 1 ? 1.0f - finish_root(__fdividef(found.nearest, found.second)) : 0.0};
+        if (k > 1 && !(bound < found.second && found.second < largest)) {
+            if (!job.is_whole && is_point)
+                job.open[atomicAdd(&job.open_count, 1)] = (unsigned char)point; // tile_resolve_open
+            if (job.is_whole)
+                decided = tile_resolve(x, job.centroids + job.first[m] * (long long)D, k,
+                                       bound < largest ? tile_at<km_real>(job.squares_at) +
+                                                             job.first[m] * TILE_POINTS + point
+                                                       : nullptr,
+                                       bound);
+        }
+        tile_write(job, decided, m, point, weight);
+    }
+}
+
+// ... 1 definition
+
+// Of the thread's models: rows of its point, and squared distances.
+struct tile_own {
+    int count, means,
+        ones; // models of the thread; bits of those that have means, and of those of one cluster
+    int row[KM_TILE_PAIRS];
+    double square[KM_TILE_PAIRS]; // to the own centroid
+    km_real mean[KM_TILE_PAIRS];  // ... and mean
+};
+
+__device__ __forceinline__ void tile_begin_own(tile_own &own, const tile_job &job) {
+    own.count = own.means = own.ones = 0;
+#pragma unroll
+    for (int i = 0; i < KM_TILE_PAIRS; i++) {
+        const int m = tile_model(i), at = m * TILE_LABELS + threadIdx.x % TILE_POINTS;
+        own.square[i] = 0.0;
+        own.mean[i] = 0;
+        own.row[i] = 0;
+        if (m >= job.models) continue;
+        own.count++;
+        own.means |= (job.means[m] != nullptr) << i;
+        own.ones |= (job.k[m] == 1) << i;
+        own.row[i] = job.first[m] + tile_at<unsigned short>(job.labels_at)[at];
+    }
+}
+
+// ... 3 definitions
+
+// Adds a slab, of which points and rows are in shared memory.
+__device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job, int slab) {
+    const km_real *point = tile_at<km_real>(0) + threadIdx.x % TILE_POINTS * TILE_PITCH;
+    const km_real *rows = tile_at<km_real>(job.rows_at), *means = tile_at<km_real>(job.means_at);
+#pragma unroll 1
+    for (int f = 0; f < TILE_WIDTH; f += TILE_VECTOR) {
+        const tile_features x = *(const tile_features *)(point + f);
+        double wide[TILE_VECTOR];
+#pragma unroll
+        for (int g = 0; g < TILE_VECTOR; g++)
+            wide[g] = g % 2 ? __dmul_rn(tile_small(x.at[g]), tile_power()) : (double)x.at[g];
+#pragma unroll
+        for (int i = 0; i < KM_TILE_PAIRS; i++) {
+            if (i >= own.count) break;
+            if (!(own.ones >> i & 1)) {
+                const tile_features c = *(const tile_features *)(rows + own.row[i] * TILE_PITCH + f);
+#pragma unroll
+                for (int g = 0; g < TILE_VECTOR; g++) {
+                    const double t = tile_away(wide[g], c.at[g], g);
+                    own.square[i] = __fma_rn(t, t, own.square[i]);
+                }
+            } else { // the centroid need not be a float
+                const int at = slab * TILE_WIDTH + f;
+                const double *c = job.centroids + own.row[i] * (long long)D + at;
+#pragma unroll
+                for (int g = 0; g < TILE_VECTOR; g++) {
+                    const double t = __dsub_rn(wide[g], at + g < D ? c[g] : 0.0);
+                    own.square[i] = __fma_rn(t, t, own.square[i]);
+                }
+            }
+            if (!(own.means >> i & 1)) continue;
+            const tile_features c = *(const tile_features *)(means + own.row[i] * TILE_PITCH + f);
+#pragma unroll
+            for (int g = 0; g < TILE_VECTOR; g++) {
+                const km_real t = x.at[g] - c.at[g];
+                own.mean[i] = fma(t, t, own.mean[i]);
+            }
+        }
+    }
+}
+
+// The same of a model whose rows are not in shared memory, from device memory at once.
+__device__ __forceinline__ void tile_read_own(tile_own &own, const tile_job &job, const km_real *x) {
+    own.square[0] = finish_square(x, job.table + own.row[0] * (long long)D);
+    if (!job.means[0]) return;
+    const km_real *mean = job.means[0] + own.row[0] * (long long)D;
+#pragma unroll 8
+    for (int f = 0; f < D; f++) {
+        const km_real t = x[f] - mean[f];
+        own.mean[0] = fma(t, t, own.mean[0]);
+    }
+}
+
+__device__ __forceinline__ void tile_write_own(const tile_own &own, const tile_job &job, double weight) {
+#pragma unroll
+    for (int i = 0; i < KM_TILE_PAIRS; i++) {
+        const int m = tile_model(i);
+        if (m >= job.models) break;
+        tile_value *value = tile_at<tile_value>(job.values_at) + m * TILE_VALUES + threadIdx.x % TILE_POINTS;
+        value->square = __dmul_rn(weight, own.square[i]);
+        if (job.means[m])
+            value->distance = (float)(weight * finish_root(own.mean[i]));
+        else if (job.k[m] == 1)
+            value->distance = (float)(weight * __dsqrt_rn(own.square[i]));
+    }
+}
+
+// ... 2 definitions
+
+// Models first_model ... of one piece of the points: partial[piece][row of the model + j][KM_FINISH_SUMS]. Labels,
+// where they are wanted, go to args.labels.
+extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
+    km_finish_tiles(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                    long long rows_count, int first_model, int models, int tile_rows) {
+    __shared__ tile_job job;
+    const int warp_row = tile_warp_row(), point = threadIdx.x % TILE_POINTS;
+    const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
+    const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
+    const km_real *points = (const km_real *)args.points + (args.first + first) * D;
+    if (threadIdx.x == 0) tile_begin(&job, args, first_model, models, tile_rows);
+    __syncthreads();
+    const bool is_kept = TILE_SLABS == 1 && job.is_whole; // rows stay, and the next tile comes ahead
+    for (int i = threadIdx.x; i < TILE_NUMBERS * job.groups * job.rows; i += blockDim.x)
+        tile_at<double>(job.sums_at)[i] = 0.0;
+    if (is_kept) {
+        tile_copy_slab(tile_at<km_real>(job.rows_at), job.table, tile_rows, job.rows, 0);
+        tile_copy_means(job, 0);
+        tile_copy_slab(tile_at<km_real>(0), points, TILE_POINTS, count, 0);
+    }
+    for (int base = 0; base < count; base += TILE_POINTS) {
+        const km_real *tile = points + base * (long long)D;
+        const int left = count - base;
+        finish_nearest found = tile_far();
+        for (int start = 0; start < job.rows; start += tile_rows) {
+            const bool is_busy = warp_row < tile_rows && start + warp_row < job.rows;
+            km_real square[KM_TILE_WARP_ROWS][TILE_GROUPS] = {};
+            for (int slab = 0; slab < TILE_SLABS; slab++) {
+                if (!is_kept) {
+                    if (TILE_SLABS > 1 || start == 0)
+                        tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
+                    tile_copy_slab(tile_at<km_real>(job.rows_at), job.table + start * (long long)D, tile_rows,
+                                   job.rows - start, slab);
+                }
+                tile_wait();
+                __syncthreads();
+                if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
+                if (!is_kept) __syncthreads();
+            }
+            if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
+            __syncthreads();
+            if (!job.is_whole && tile_model(0) == 0) tile_take(found, job, 0, start, point);
+        }
+        const bool is_point = point < left;
+        const km_real *x = tile + (is_point ? point : 0) * (long long)D;
+        const double weight = is_point ? km_weight(weights, args.first + first + base + point) : 0.0;
+        if (WEIGHTED && threadIdx.x < TILE_POINTS) tile_at<double>(job.weights_at)[point] = weight;
+        tile_label(found, job, x, weight, is_point);
+        if (!job.is_whole) tile_resolve_open(job, tile);
+        tile_own own;
+        tile_begin_own(own, job);
+        if (!job.is_whole) {
+            if (tile_model(0) == 0) tile_read_own(own, job, x);
+        } else if (sizeof(km_real) == 4 || job.has_means) {
+            for (int slab = 0; slab < TILE_SLABS; slab++) {
+                if (TILE_SLABS > 1) {
+                    tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
+                    tile_copy_slab(tile_at<km_real>(job.rows_at), job.table, tile_rows, job.rows, slab);
+                    tile_copy_means(job, slab);
+                    tile_wait();
+                    __syncthreads();
+                }
+                tile_add_own(own, job, slab);
+                if (TILE_SLABS > 1) __syncthreads();
+            }
+        }
+        tile_write_own(own, job, weight);
+        __syncthreads();
+        if (is_kept && left > TILE_POINTS)
+            tile_copy_slab(tile_at<km_real>(0), tile + TILE_POINTS * D, TILE_POINTS, left - TILE_POINTS, 0);
+        tile_add(job, left < TILE_POINTS ? left : int(TILE_POINTS));
+        for (int i = threadIdx.x; args.labels && i < models * TILE_POINTS; i += blockDim.x)
+            if (i % TILE_POINTS < left)
+                args.labels[(first_model + i / TILE_POINTS) * args.count + first + base + i % TILE_POINTS] =
+                    tile_at<unsigned short>(job.labels_at)[i / TILE_POINTS * TILE_LABELS + i % TILE_POINTS];
+    }
+    __syncthreads();
+    double *out = partial + (blockIdx.x * rows_count + args.rows[first_model]) * KM_FINISH_SUMS;
+    for (int row = threadIdx.x; row < job.rows; row += blockDim.x) {
+        double sums[TILE_NUMBERS];
+#pragma unroll
+        for (int number = 0; number < TILE_NUMBERS; number++) {
+            const double *parts = tile_at<double>(job.sums_at) + number * job.groups * job.rows + row;
+            sums[number] = job.groups > 1 ? __dadd_rn(parts[0], parts[job.rows]) : parts[0];
+        }
+        out[row * KM_FINISH_SUMS + KM_FINISH_COUNT] = sums[TILE_COUNT];
+        out[row * KM_FINISH_SUMS + KM_FINISH_WEIGHT] = sums[WEIGHTED ? int(TILE_WEIGHT) : int(TILE_COUNT)];
+        out[row * KM_FINISH_SUMS + KM_FINISH_SSE] = sums[TILE_SSE];
+        out[row * KM_FINISH_SUMS + KM_FINISH_DISTANCE] = sums[TILE_DISTANCE];
+        out[row * KM_FINISH_SUMS + KM_FINISH_MARGIN] = sums[TILE_MARGIN];
+    }
+}
+
+// ... 8 definitions
+
+// ... 13 definitions
+
+__device__ __forceinline__ double silhouette_decide(const silhouette_point &found, const silhouette_job &job,
+                                                    const km_silhouette_args &args, int m, const km_real *x) {
+    // As in finish_decide.
+    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+    if (!(fma(found.nearest, apart, lost) < found.second && found.second < largest))
+        return silhouette_exact(x, args.centroids + job.terms[m] * D, args.centroids + job.means[m] * D,
+                                (const silhouette_terms<double> *)args.exact_terms + job.terms[m], job.k[m]);
+    return silhouette_value(found.own, found.other, found.factor);
+}
+
+// ... 1 definition
