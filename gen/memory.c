@@ -446,3 +446,9 @@ int64_t km_memory_in_files(const km_plan *plan) {
     km_memory_of(&without, &all);
     return without.total - with.total;
 }
+
+int64_t km_plan_exchange_bytes(const km_plan *plan) {
+    enum { DIGITS = 3, COUNTS = 2 };
+    int64_t row = KM_CPU_PITCH(plan->spec.features);
+    return restarts_of(plan) * (DIGITS * plan->clusters_sum * row + COUNTS * plan->spec.clusters_count) * 8;
+}

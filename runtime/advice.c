@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "advice.h"
 #include "../base/wording.h"
+#include "share.h"
 
 #include <stdio.h>
 
@@ -47,7 +48,7 @@ static void of_votes(const advice *a) {
 // Which list to try where the best K is at an end of this one.
 static void of_range(const advice *a) {
     const km_result *result = &a->owner->result;
-    int64_t k = a->best->k, points = km_data_points(a->data);
+    int64_t k = a->best->k, points = km_data_points_all(a->data);
     int at_first = a->selection->best == 0 && k > 2,
         at_last = a->selection->best == result->models_count - 1 && k < points - 1;
     int64_t low = at_first ? 2 : k / 2 > 2 ? k / 2 : 2, high = at_first ? k : 2 * k;
@@ -120,7 +121,7 @@ static void of_features(const advice *a) {
 static void of_single_points(const advice *a) {
     int64_t single = 0;
     for (int64_t j = 0; j < a->best->k; j++) single += a->best->counts[j] == 1;
-    if (!single || a->best->k >= km_data_points(a->data)) return;
+    if (!single || a->best->k >= km_data_points_all(a->data)) return;
     km_result_warn(
         a->owner, a->log,
         "%lld of %d clusters of K = %d hold%s one point only: outliers take a cluster each; find them "

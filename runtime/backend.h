@@ -44,10 +44,14 @@ typedef struct km_engine {
     const km_kernels *kernels;
     const km_plan *plan;
     int64_t n, d;
+    // Points of all ranks, by which the whole outside of a backend counts them: of one process alone n.
+    int64_t n_all;
     int64_t slots_count;
     // Long loops of load, seeding, passes, finish and silhouette ask it, and end with KM_ERROR_INTERRUPTED; of the
     // engine only its destruction may follow. The caller's; NULL, as the engine is made: nobody is asked.
     struct km_asking *asking;
+    // Other ranks with the rest of the points (share.h); NULL: there are none. The caller's, as `asking`.
+    struct km_share *share;
     // Where the metric is the cosine: of the clustered space, from which centroids of length 1 follow (unit.h).
     double *unit_centre; // d, freed with the engine; NULL: centroids are means
     double unit_factor;

@@ -5,6 +5,7 @@
 #include "data_state.h"
 #include "../base/error.h"
 #include "../base/size.h"
+#include "share.h"
 #include "unit.h"
 
 #include <inttypes.h>
@@ -126,7 +127,7 @@ const double *km_data_weights(const km_data *data) {
 }
 
 int64_t km_data_rows(const km_data *data) {
-    return data->table.rows;
+    return data->is_range ? data->n : data->table.rows;
 }
 
 int64_t km_data_row_of(const km_data *data, int64_t i) {
@@ -253,6 +254,7 @@ int64_t km_data_line(const km_data *data, int64_t row) {
 km_status km_data_read_points(double *out, const km_data *data, const int64_t *points, int64_t count,
                               km_error *err) {
     int64_t d = data->table.columns;
+    if (data->share) return km_data_read_shared(out, data, points, count, err);
     if (data->resident && data->first == 0 && !data->is_unit)
         return km_resident_read_rows(out, data->resident, points, count, err);
     for (int64_t i = 0; i < count; i++)

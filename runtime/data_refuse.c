@@ -44,8 +44,10 @@ km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double va
         point = i;
         if (row[feature] == value) break;
     }
+    int is_here = data->n > 0 && row[feature] == value;
     free(row);
     KM_TRY(status);
+    if (data->share && !is_here) return KM_ERROR_DATA; // another rank has it, and says so (km_share_agree)
     char place[KM_PLACE_SIZE];
     km_table_place(place, &data->table, km_data_row_of(data, point), feature);
     return km_fail(err, KM_ERROR_DATA, "%s: %s: %g is %s", data->name, place, value, why);

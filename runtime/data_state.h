@@ -17,16 +17,18 @@ struct km_data {
     km_resident *resident; // the same of points on a device; the table has their shape
     double *fill;          // what takes the place of NaN, of each feature; NaN: nothing; NULL: of none
     km_feature
-        *prepared;       // how features are made, in words of `table` and with `fill`; NULL: they are columns
-    int is_view;         // elements, lines and rows belong to another km_data
-    int is_part;         // all of the table belongs to another km_data
-    int64_t first;       // row of the first point of a part; 0
-    int is_piece;        // of a longer text: no row may be left
-    int is_memory;       // the caller's, which no option of reading applies to
-    int drops;           // rows with missing values are left out
-    int is_unit;         // rows are divided by their length when they are read (km_data_unit), of a part
-    int64_t *owned_kept; // `kept` of these, where some rows have no length
-    km_data *base;       // which was made for them, and goes with them; NULL
+        *prepared; // how features are made, in words of `table` and with `fill`; NULL: they are columns
+    int is_view;   // elements, lines and rows belong to another km_data
+    int is_part;   // all of the table belongs to another km_data
+    int64_t first; // row of the first point of a part; 0
+    int is_range;  // a part that stands for itself: it has as many rows as points
+    struct km_share *share; // whose points these are, of those of all ranks; NULL
+    int is_piece;           // of a longer text: no row may be left
+    int is_memory;          // the caller's, which no option of reading applies to
+    int drops;              // rows with missing values are left out
+    int is_unit;            // rows are divided by their length when they are read (km_data_unit), of a part
+    int64_t *owned_kept;    // `kept` of these, where some rows have no length
+    km_data *base;          // which was made for them, and goes with them; NULL
 };
 
 // Data of no points yet, with this name.

@@ -164,6 +164,27 @@ km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_
     part->resident = data->resident;
     part->is_unit = data->is_unit;
     part->drops = data->drops;
+    part->is_range = data->is_range;
+    part->share = data->share;
     *out = part;
+    return KM_OK;
+}
+
+km_status km_data_range(km_data **out, const km_data *data, int64_t first, int64_t count, km_error *err) {
+    *out = NULL;
+    if (first < 0 || count < 0 || first > data->n - count)
+        return km_fail(err, KM_ERROR_USAGE,
+                       "%s has the points 0..%" PRId64 ", a range was asked for of %" PRId64 " from %" PRId64,
+                       data->name, data->n - 1, count, first);
+    if (data->kept || data->table.csr || data->resident)
+        return km_fail(err, KM_ERROR_USAGE, "%s: a range is to be had of %s", data->name,
+                       data->table.csr ? "dense points only, and these are sparse"
+                       : data->resident
+                           ? "points on the host only"
+                           : "whole tables only, and rows were left out; fill in what is missing");
+    KM_TRY(km_data_part(out, data, first, count, err));
+    (*out)->is_range = 1;
+    (*out)->prepared = data->prepared;
+    (*out)->weights = data->weights ? data->weights + first : NULL;
     return KM_OK;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The digest of a result. It goes through the parts one by one, each hashed with the hash of those before as its seed:
 // so there is no state to allocate. Numbers are 64-bit little-endian words, labels 32-bit ones.
+#include "result_owner.h"
 #include <kmgen/result.h>
 
 #include <endian.h>
@@ -51,14 +52,17 @@ static uint64_t add_votes(uint64_t digest, const int64_t votes[KM_CRITERION_COUN
     return digest;
 }
 
-static uint64_t add_labels(uint64_t digest, const int32_t *labels, int64_t count) {
+// Hashes of blocks, each with its number among all as its seed, are added up: so each rank hashes its own.
+uint64_t km_labels_digest(const km_model *model, const km_result *result) {
     uint32_t words[LABELS_TOGETHER];
-    for (int64_t first = 0; first < count; first += LABELS_TOGETHER) {
-        int64_t here = count - first < LABELS_TOGETHER ? count - first : LABELS_TOGETHER;
-        for (int64_t i = 0; i < here; i++) words[i] = htole32((uint32_t)labels[first + i]);
-        digest = XXH3_64bits_withSeed(words, (size_t)here * sizeof *words, digest);
+    uint64_t sum = 0;
+    for (int64_t first = 0; model->labels && first < result->rows; first += LABELS_TOGETHER) {
+        int64_t here = result->rows - first < LABELS_TOGETHER ? result->rows - first : LABELS_TOGETHER;
+        for (int64_t i = 0; i < here; i++) words[i] = htole32((uint32_t)model->labels[first + i]);
+        sum += XXH3_64bits_withSeed(words, (size_t)here * sizeof *words,
+                                    (uint64_t)((result->first_row + first) / LABELS_TOGETHER));
     }
-    return digest;
+    return sum;
 }
 
 static uint64_t add_model(uint64_t digest, const km_result *result, const km_model *model) {
@@ -84,13 +88,14 @@ static uint64_t add_model(uint64_t digest, const km_result *result, const km_mod
     digest = add_reals(digest, model->sse, k);
     digest = add_scores(digest, model);
     digest = add_reals(digest, model->valleys, k);
-    return model->labels ? add_labels(digest, model->labels, result->rows) : digest;
+    if (!model->labels) return digest;
+    return add_integer(digest, (int64_t)(km_labels_digest(model, result) + model->labels_elsewhere));
 }
 
 uint64_t km_result_digest(const km_result *result) {
     const km_selection *chosen = &result->selection;
     const int64_t numbers[] = {
-        result->n,      result->d,     result->rows,        result->type, (int64_t)result->seed,
+        result->n,      result->d,     result->rows_all,    result->type, (int64_t)result->seed,
         result->n_init, result->scale, result->models_count};
     uint64_t digest = add_integers(0, numbers, (int64_t)(sizeof numbers / sizeof *numbers));
     for (int64_t m = 0; m < result->models_count; m++) digest = add_model(digest, result, &result->models[m]);

@@ -20,6 +20,8 @@ km_status km_result_create(km_result_owner **out, km_error *err);
 void *km_result_alloc(km_result_owner *owner, int64_t count, int64_t size, km_error *err);
 // The same for arrays of a value a point, not zeroed.
 void *km_result_alloc_large(km_result_owner *owner, int64_t count, int64_t size, km_error *err);
+// The part of km_result_digest that the model's labels have, which others of other rows are added to; 0 without labels.
+uint64_t km_labels_digest(const km_model *model, const km_result *result);
 // Adds a warning; without memory for it, it is lost. Also goes to the log.
 void km_result_warn(km_result_owner *owner, const km_log *log, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

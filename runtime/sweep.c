@@ -10,6 +10,7 @@
 #include "module_state.h"
 #include "rounding.h"
 #include "seed.h"
+#include "share.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -136,8 +137,8 @@ static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     s->best[k_index].inertias[restart] = state->inertia;
     keep_centroids(s, k_index, restart);
     s->runs_done++;
-    double rounding =
-        km_inertia_rounding(s->centroids, weights, k, s->engine->d, s->engine->n, s->params->total_square);
+    double rounding = km_inertia_rounding(s->centroids, weights, k, s->engine->d, s->engine->n_all,
+                                          s->params->total_square);
     double inertia = isnan(state->inertia) ? HUGE_VAL : state->inertia;
     km_restart done = {restart,           inertia,          rounding,
                        state->iterations, state->converged, state->shift == 0 && !state->at_limit,
@@ -301,8 +302,13 @@ static int point_set_add(point_set *set, int64_t i) {
 
 km_status km_seed_random(int64_t *indices, const km_data *data, int64_t first_restart, int64_t restarts,
                          int64_t picks, uint64_t seed, km_error *err) {
-    int64_t n = km_data_points(data), usable = n;
+    int64_t n = km_data_points_all(data), usable = n;
     const double *weights = km_data_weights(data);
+    if (weights && km_data_share(data))
+        return km_fail(
+            err, KM_ERROR_USAGE,
+            "random starts of points with weights are not to be had over several ranks; start with "
+            "k-means++");
     point_set set = {calloc((size_t)(n / 8 + 1), 1)};
     if (!set.bits) return km_fail_memory(err, "the set of drawn points", n / 8 + 1);
     if (weights) {

@@ -3,6 +3,7 @@
 #include "../base/error.h"
 #include "../base/wording.h"
 #include "backend.h"
+#include "share.h"
 #include "csr.h"
 #include "data_refuse.h"
 #include "data_source.h"
@@ -99,7 +100,7 @@ static double sample_value(const sample *s, int64_t i, int64_t f) {
 }
 
 static km_status sample_read_csr(sample *s, const km_data *data, km_error *err) {
-    int64_t n = km_data_points(data), entries = 0;
+    int64_t n = km_data_points_all(data), entries = 0;
     km_csr_rows one = {0}, *all = &s->nonzeros;
     km_status status = KM_OK;
     all->starts = malloc((size_t)(s->count + 1) * sizeof *all->starts);
@@ -127,7 +128,7 @@ done:
 }
 
 static km_status sample_take(sample *s, const km_data *data, int is_csr, km_error *err) {
-    int64_t n = km_data_points(data), d = km_data_features(data), count = SAMPLE_VALUES_MAX / d;
+    int64_t n = km_data_points_all(data), d = km_data_features(data), count = SAMPLE_VALUES_MAX / d;
     if (count > SAMPLE_ROWS_MAX || is_csr) count = SAMPLE_ROWS_MAX;
     if (count < SAMPLE_ROWS_MIN) count = SAMPLE_ROWS_MIN;
     if (count > n) count = n;
@@ -328,7 +329,7 @@ static km_status choose_feature(km_load_params *params, sample *s, const km_data
     params->factor[f] =
         factor_of(stats->variance[f], stats->minimum[f], stats->maximum[f], params->factor[f], params->scale);
     params->centre[f] = 0;
-    if (stats->entries && stats->entries[f] < km_data_points(data)) return KM_OK;
+    if (stats->entries && stats->entries[f] < km_data_points_all(data)) return KM_OK;
     sample_column(s, f);
     return choose_centre(&params->centre[f], s, stats, f, type) ? KM_OK
                                                                 : refuse_far(s, stats, data, f, type, err);
@@ -383,7 +384,7 @@ km_status km_transform_choose(km_load_params *params, km_data_stats *stats, cons
                                    : check_squares(params, stats, data, err));
     KM_TRY_GOTO(sample_take(&s, data, stats->entries != NULL, err));
     if (params->scale == KM_SCALE_ROBUST && !params->transform_given)
-        KM_TRY_GOTO(km_quartile_ranges(params->factor, data, NULL, km_data_points(data), err));
+        KM_TRY_GOTO(km_quartile_ranges(params->factor, data, NULL, km_data_points_all(data), err));
     for (int64_t f = 0; f < d && !params->transform_given; f++)
         KM_TRY_GOTO(choose_feature(params, &s, stats, data, f, type, err));
     if (!params->transform_given) scale_by_power(params, stats, d);

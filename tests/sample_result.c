@@ -16,7 +16,7 @@ static void *zeros(int64_t count, size_t size) {
 static void fill_header(sample *s, int64_t models_count, int64_t d) {
     static const char *const names[] = {"sepal_length", "größe", "a \"quoted\" name"};
     km_result *result = &s->result;
-    result->n = result->rows = 150;
+    result->n = result->rows = result->rows_all = 150;
     result->d = d;
     result->type = KM_FLOAT64;
     strcpy(result->target, "cpu:avx2");
@@ -26,7 +26,7 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
     result->passes = 31;
     result->refine = KM_REFINE_AUTO;
     result->refine_passes = 5;
-    result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1};
+    result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1, 0, 0};
     result->timing = (km_timing){.parse_ms = 3.5,
                                  .device_ms = .0625,
                                  .build_ms = .25,

@@ -171,6 +171,12 @@ KM_API km_status km_data_set_names(km_data *data, const char *const *names, km_e
 KM_API km_status km_data_select(km_data **out, const km_data *data, const char *const *names, int64_t count,
                                 km_error *err);
 
+/// Points first .. first + count - 1 as points of their own: a view that copies none, of `data` which must outlive it.
+/// Its labels are of these points alone; messages name rows as `data` does. A mapped file is read only there.
+/// KM_ERROR_USAGE: there are no such points, or rows were dropped, or the points are sparse or on a device.
+KM_API km_status km_data_range(km_data **out, const km_data *data, int64_t first, int64_t count,
+                               km_error *err);
+
 /// Frees `*data` and sets it to NULL; a NULL one is allowed. The memory of km_data_from_memory stays the caller's.
 KM_API void km_data_destroy(km_data **data);
 

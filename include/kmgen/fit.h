@@ -41,6 +41,32 @@ typedef enum km_labels_wanted {
 
 #define KM_TOL_SPEC (-1.0) ///< km_fit_params.tol: the spec's.
 
+/// Ranks that cluster together, each with a share of the points: processes, on one machine or several, or threads that
+/// each call km_fit. Every rank calls it with the same spec and parameters, but for threads, memory and files, and with
+/// points of its own; the points of all are those of rank 0, then of rank 1, and so on. Each rank but the last that has
+/// points has a multiple of KM_SHARE_POINTS (km_share_of); ranks may have none. The result has the same bits on each
+/// and for any number of ranks, and is that of one process with the algorithm lloyd; labels are those of the rank's own
+/// points. docs/cluster.md has an example on MPI.
+typedef struct km_communicator {
+    int64_t rank; ///< Which one this is, 0..size - 1.
+    int64_t size; ///< Ranks, at least 1.
+    /// Ranks on this machine, this one among them, which share its processors and memory. 0 means 1.
+    int64_t local_size;
+    /// Adds `values`, `count` of them, element by element over all ranks; each rank has the sums in their place then.
+    /// The order may be any: sums are exact. Called on every rank, in the same order with the same counts, by the
+    /// thread that called km_fit. Returns 0; anything else: a rank is lost, and this one's fit ends with KM_ERROR_IO.
+    int (*sum)(void *user, double *values, int64_t count);
+    /// This rank's fit has failed alone, for this reason: what makes the others' `sum` return, or ends them.
+    void (*fail)(void *user, const char *sentence);
+    void *user; ///< Handed to both.
+} km_communicator;
+
+/// Points of a share come in multiples of so many.
+enum { KM_SHARE_POINTS = 65536 };
+
+/// The share of `rank` of n points that `size` ranks divide evenly.
+KM_API void km_share_of(int64_t *first, int64_t *count, int64_t n, int64_t rank, int64_t size);
+
 /// How a fit goes.
 typedef struct km_fit_params {
     int device;       ///< CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
@@ -84,6 +110,10 @@ typedef struct km_fit_params {
     /// there where they do not fit into memory, and the algorithm is lloyd unless one is given. The files have no
     /// name; they are gone with the fit and its result. Never changes results. Default NULL: such a fit is refused.
     const char *scratch_dir;
+    /// Other ranks, with which this one shares the points (docs/cluster.md): dense points on the CPU, by the algorithm
+    /// lloyd. Criteria that take fits of their own are not to be had, and KM_FIT_STOP_WITH_RESULT stops at once.
+    /// Default NULL: the points are all here.
+    const km_communicator *communicator;
     const char *cache_dir;   ///< See km_module_params. Default NULL.
     int64_t cache_bytes_max; ///< See km_module_params. Default 1 GiB; 0 means it too.
     const char *compiler;    ///< See km_module_params. Default NULL.

@@ -194,6 +194,10 @@ typedef struct km_plan {
 /// An empty plan. Frees nothing: for one that was never initialised.
 KM_API void km_plan_init(km_plan *plan);
 
+/// Bytes that a pass with all its runs sums over all ranks (km_communicator), on each rank: those of the totals and of
+/// two counts a run. Runs that are done take no part.
+KM_API int64_t km_plan_exchange_bytes(const km_plan *plan);
+
 /// Frees what the initialised plan owns, and initialises it again.
 KM_API void km_plan_clear(km_plan *plan);
 

@@ -58,6 +58,8 @@ typedef struct km_model {
     const int64_t *counts; ///< k: points.
     const double *sse;     ///< k: inertia of each cluster.
     const int32_t *labels; ///< One for each row of the data, -1 for dropped rows; NULL unless asked for.
+    uint64_t
+        labels_elsewhere; ///< With a communicator: the part of the digest that other ranks' labels have. Else 0.
     double scores
         [KM_CRITERION_COUNT]; ///< By each criterion (km_score_models); NaN: not defined, or not asked for.
     /// Standard errors of scores that a sample or random draws gave; NaN: the score has none.
@@ -90,7 +92,9 @@ typedef struct km_counters {
     int64_t distances;      ///< Points (or boxes of points) against centroids, that were computed.
     /// That the same passes of lloyd compute: points x centroids of the active runs.
     int64_t distances_lloyd;
-    int64_t points_skipped; ///< Points of active runs that no distance was computed for, over all passes.
+    int64_t points_skipped;  ///< Points of active runs that no distance was computed for, over all passes.
+    int64_t exchanges;       ///< With a communicator: sums over all ranks that passes took, one each. Else 0.
+    int64_t exchanged_bytes; ///< What these sums were of, on each rank.
 } km_counters;
 
 /// What a fit returns. Read-only; all that it points to belongs to it, is freed with km_result_destroy, and refers
@@ -99,6 +103,8 @@ typedef struct km_result {
     int64_t n;             ///< Points.
     int64_t d;             ///< Features.
     int64_t rows;          ///< Of the data, dropped ones included: the length of labels.
+    int64_t first_row;     ///< With a communicator: which of all ranks' rows this rank's first is. Else 0.
+    int64_t rows_all;      ///< With a communicator: rows of all ranks. Else `rows`.
     km_type type;          ///< Of the kernels.
     char target[32];       ///< "cpu:avx512", "cuda:sm_90".
     char device[128];      ///< Name of the device.
@@ -137,8 +143,8 @@ KM_API void km_result_destroy(km_result **result);
 
 /// A hash of all that the fit found: sizes, type, seed and scale, models with their scores, the choice, and labels
 /// where they were kept. Not of what it took: timings, passes, counters, plan, device. Two fits with the same digest
-/// found the same, bit for bit (docs/numerics.md says when that is promised). XXH3 of 64 bits, on every machine the
-/// same.
+/// found the same, bit for bit (docs/numerics.md says when that is promised). XXH3 of 64 bits, on every machine and,
+/// with a communicator, every rank the same.
 KM_API uint64_t km_result_digest(const km_result *result);
 
 /// The result as JSON, by docs/result.schema.json; labels and centroids_fitted are not in it. The text is the caller's:

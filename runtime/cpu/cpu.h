@@ -100,6 +100,9 @@ typedef struct cpu_engine {
     int64_t accumulators_count;
     cpu_accumulator *accumulators; // all zeros between passes
     double *rounders;              // of totals: KM_TOTAL_DIGITS x pitch (totals.c)
+    double *exchange;              // what ranks join after a pass, with a share; NULL (totals.c)
+    uint8_t *guests;               // reals, SoA groups: points of any rank, which count from n on; NULL
+    int64_t guests_count;
     const km_log *log;
     km_counters counters;
     struct cpu_tiling *tiling; // tiles.c; NULL: passes are lloyd's
@@ -132,6 +135,13 @@ static inline int cpu_threads_for(const cpu_engine *engine, int64_t chunks) {
     return (int)km_min(engine->threads, chunks > 0 ? chunks : 1);
 }
 
+// Guests (guests.c): points that other ranks may have, which kernels see beside the engine's own. Takes the points
+// `indices` of all ranks, on all of them: guest i is point n + i here.
+km_status km_cpu_guests_take(cpu_engine *engine, const int64_t *indices, int64_t count, km_error *err);
+// The same of rows that are at hand, count x d.
+km_status km_cpu_guests_put(cpu_engine *engine, const double *rows, int64_t count, km_error *err);
+void km_cpu_guests_free(cpu_engine *engine);
+
 // State (state.c).
 // Row of the clustered space, d doubles.
 void km_cpu_row(double *out, const cpu_engine *engine, int64_t point);
@@ -150,6 +160,8 @@ km_status km_cpu_units_create(cpu_engine *engine, const km_data_stats *stats, co
                               km_error *err);
 // Adds what a piece of points left in the list of active slots, and sets its partial sums to zero again.
 void km_cpu_totals_collect(cpu_engine *engine, cpu_accumulator *to, const km_cpu_slot *list);
+// With a share: joins what the accumulators have with that of all ranks.
+km_status km_cpu_totals_exchange(cpu_engine *engine, km_error *err);
 // Makes the totals of an active slot of what all accumulators have, which are zeros then.
 void km_cpu_totals_join(cpu_engine *engine, int64_t index);
 // A cluster that lost its last point that weighs starts again from exact zeros.

@@ -17,12 +17,22 @@ static void destroy(cpu_engine *engine) {
     free(engine->int16_scales);
 }
 
+// The first value of a point, or of a guest (cpu.h); the next ones lie `soa_points` apart.
+static const uint8_t *point_at(const cpu_engine *engine, int64_t point) {
+    const uint8_t *points = engine->points;
+    if (point >= engine->base.n) {
+        points = engine->guests;
+        point -= engine->base.n;
+    }
+    int64_t lane = point % engine->soa_points;
+    return points + ((point - lane) * engine->base.d + lane) * engine->real_bytes;
+}
+
 static void row(double *out, const cpu_engine *engine, int64_t point) {
-    int64_t d = engine->base.d, soa_points = engine->soa_points;
-    int64_t first = point / soa_points * soa_points * d + point % soa_points;
-    for (int64_t f = 0; f < d; f++)
-        out[f] = engine->real_bytes == 4 ? (double)((const float *)engine->points)[first + f * soa_points]
-                                         : ((const double *)engine->points)[first + f * soa_points];
+    const uint8_t *x = point_at(engine, point);
+    for (int64_t f = 0; f < engine->base.d; f++)
+        out[f] = engine->real_bytes == 4 ? (double)((const float *)x)[f * engine->soa_points]
+                                         : ((const double *)x)[f * engine->soa_points];
 }
 
 // The pass ----------------------------------------------------------------------------------------------------
@@ -138,12 +148,6 @@ static uint8_t *chain_row(const cpu_seed_pass *pass, int64_t chain, int64_t inde
     const seed_rows *own = pass->own;
     const cpu_engine *engine = pass->engine;
     return own->rows + (chain * (SEED_CANDIDATES_MAX + 1) + index) * engine->base.d * engine->real_bytes;
-}
-
-// The first value of a point; the next ones lie `soa_points` apart.
-static const uint8_t *point_at(const cpu_engine *engine, int64_t point) {
-    int64_t lane = point % engine->soa_points;
-    return engine->points + ((point - lane) * engine->base.d + lane) * engine->real_bytes;
 }
 
 static void row_fill(const cpu_engine *engine, uint8_t *out, int64_t point) {

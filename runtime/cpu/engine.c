@@ -9,6 +9,7 @@
 #include "../../gen/memory.h"
 #include "cpu.h"
 #include "layout.h"
+#include "../share.h"
 #include "../threads.h"
 #include "../unit.h"
 #include <math.h>
@@ -51,6 +52,7 @@ static void engine_destroy(km_engine **base) {
     free(engine->partials);
     free(engine->lists);
     km_cpu_accumulators_free(engine);
+    km_cpu_guests_free(engine);
     km_pages_free(engine->labels);
     free(engine->base.unit_centre);
     free(engine);
@@ -198,13 +200,17 @@ static km_status slot_read(km_engine *base, int64_t index, double *centroids, do
 }
 
 static km_status rows(km_engine *base, double *out, const int64_t *indices, int64_t count, km_error *err) {
+    const km_share *share = base->share;
     for (int64_t i = 0; i < count; i++) {
-        if (indices[i] < 0 || indices[i] >= base->n)
+        if (indices[i] < 0 || indices[i] >= base->n_all)
             return km_fail(err, KM_ERROR_INTERNAL, "row %lld of %lld", (long long)indices[i],
-                           (long long)base->n);
-        km_cpu_row(out + i * base->d, (const cpu_engine *)base, indices[i]);
+                           (long long)base->n_all);
+        if (share && !km_share_has(share, indices[i]))
+            memset(out + i * base->d, 0, (size_t)base->d * sizeof *out);
+        else
+            km_cpu_row(out + i * base->d, (const cpu_engine *)base, indices[i] - (share ? share->first : 0));
     }
-    return KM_OK;
+    return km_share_sum(base->share, out, count * base->d, err);
 }
 
 // The pass ----------------------------------------------------------------------------------------------------
@@ -256,21 +262,33 @@ static void pass_pieces(cpu_engine *engine) {
                           list_active(engine, list, sums, layout->piece_first(engine, piece)));
             km_cpu_totals_collect(engine, &engine->accumulators[me % engine->accumulators_count], list);
         }
+        if (!engine->base.share) {
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t s = 0; s < slots; s++)
-            if (slot_is_active(&engine->slots[s])) km_cpu_totals_join(engine, s);
+            for (int64_t s = 0; s < slots; s++)
+                if (slot_is_active(&engine->slots[s])) km_cpu_totals_join(engine, s);
+        }
     }
+}
+
+// The totals of a pass with other ranks: one sum over all of them for all slots.
+static km_status join_ranks(cpu_engine *engine, km_error *err) {
+    if (!engine->base.share) return KM_OK;
+    KM_TRY(km_cpu_totals_exchange(engine, err));
+    for (int64_t s = 0; s < engine->base.slots_count; s++)
+        if (slot_is_active(&engine->slots[s])) km_cpu_totals_join(engine, s);
+    return KM_OK;
 }
 
 static km_status pass_all(cpu_engine *engine, km_error *err) {
     const cpu_layout *layout = engine->layout;
     pass_pieces(engine);
     KM_TRY(km_asking_status(engine->base.asking, err));
+    KM_TRY(join_ranks(engine, err));
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
-        engine->counters.distances_lloyd += engine->base.n * slot->k;
-        if (!engine->tiling && !engine->bounds) engine->counters.distances += engine->base.n * slot->k;
+        engine->counters.distances_lloyd += engine->base.n_all * slot->k;
+        if (!engine->tiling && !engine->bounds) engine->counters.distances += engine->base.n_all * slot->k;
         if (slot->sums_by_owner) KM_TRY(layout->owned_sums(engine, s, err));
         km_cpu_totals_tidy(engine, slot);
         slot->mode = engine->tiling ? KM_CPU_REFRESH : KM_CPU_MOVE;
@@ -312,8 +330,8 @@ static int64_t slot_count_empty(const cpu_engine *engine, cpu_slot *slot) {
 // More changed points than this: the next pass adds all points instead of moving those that change.
 static int64_t moves_most(const cpu_engine *engine, const cpu_slot *slot) {
     int masked = slot->k <= engine->kernels.masked_sums_k_max && !engine->weights;
-    if (engine->moves_any) return engine->base.n;
-    return masked ? engine->base.n / REFRESH_MASKED * slot->k : engine->base.n / REFRESH_SHARE;
+    if (engine->moves_any) return engine->base.n_all;
+    return masked ? engine->base.n_all / REFRESH_MASKED * slot->k : engine->base.n_all / REFRESH_SHARE;
 }
 
 // Centroids become the means of their points, with the cosine those of length 1; clusters without weight keep theirs,
@@ -323,7 +341,7 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
     int is_unit = engine->base.unit_centre != NULL;
     km_type type = engine->base.plan->spec.type;
     double shift = 0;
-    slot->is_int16_coarse |= slot->resolved > engine->base.n / COARSE_SHARE;
+    slot->is_int16_coarse |= slot->resolved > engine->base.n_all / COARSE_SHARE;
     if (slot->are_means && slot->changed == 0) return 0; // a refresh of the sums moves means by rounding only
     slot->are_means = 1;
     for (int64_t j = 0; j < slot->k; j++) {
@@ -386,7 +404,8 @@ static km_status load(km_engine *base, km_data_stats *stats, const km_data *data
     if (km_data_features(data) != base->d)
         return km_fail(err, KM_ERROR_DATA, "%s has %lld features, the module is for %lld", km_data_name(data),
                        (long long)km_data_features(data), (long long)base->d);
-    if (km_data_points(data) < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
+    base->n_all = km_data_points_all(data);
+    if (base->n_all < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
     if (base->n) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
     KM_TRY(engine->layout->load(engine, stats, data, params, err));
     KM_TRY(km_unit_init(base, params, err));

@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "layout.h"
 #include "../../templates/relocation.h"
+#include "../share.h"
 #include "../threads.h"
 #include <stdlib.h>
 #include <math.h>
@@ -20,6 +21,7 @@ typedef struct finisher {
     double *point_sums; // of each thread: of all models with `sums`, k x d, and a row; NULL: none are wanted
     int32_t *labels;    // of each thread and model, a chunk's
     int64_t point_sums_count;
+    double *chunks; // with a share, of each of this rank's chunks: both kinds of sums; NULL
 } finisher;
 
 static void finisher_free(finisher *f) {
@@ -28,6 +30,7 @@ static void finisher_free(finisher *f) {
     free(f->sums);
     free(f->point_sums);
     free(f->labels);
+    free(f->chunks);
 }
 
 static km_cpu_finish_model *models_of(const finisher *f, int64_t thread) {
@@ -122,6 +125,53 @@ static void collect(double *sums, double *point_sums, km_finish_model *models, i
     memset(sums, 0, (size_t)(at - sums) * sizeof *sums);
 }
 
+// With other ranks ------------------------------------------------------------------------------------------
+
+// Numbers of a chunk: sums of all models, then the sums of points.
+static int64_t chunk_numbers(const finisher *f) {
+    return f->sums_count + f->point_sums_count;
+}
+
+static km_status chunks_init(finisher *f, km_error *err) {
+    int64_t count = f->engine->chunks_count * chunk_numbers(f);
+    if (!f->engine->base.share) return KM_OK;
+    f->chunks = malloc((size_t)(count + 1) * sizeof *f->chunks);
+    return f->chunks ? KM_OK : km_fail_memory(err, "the sums of chunks", count * 8);
+}
+
+// Keeps a chunk's sums, and sets them to zero again.
+static void chunk_keep(const finisher *f, int64_t chunk, double *sums, double *point_sums) {
+    double *to = f->chunks + chunk * chunk_numbers(f);
+    memcpy(to, sums, (size_t)f->sums_count * sizeof *to);
+    memset(sums, 0, (size_t)f->sums_count * sizeof *to);
+    if (!f->point_sums) return;
+    memcpy(to + f->sums_count, point_sums, (size_t)f->point_sums_count * sizeof *to);
+    memset(point_sums, 0, (size_t)f->point_sums_count * sizeof *to);
+}
+
+// The chunks of all ranks, some at a time, in index order.
+static km_status chunks_join(const finisher *f, km_finish_model *models, int64_t count, km_error *err) {
+    enum { NUMBERS = 1 << 22 };
+    km_share *share = f->engine->base.share;
+    int64_t numbers = chunk_numbers(f), all = km_chunks_of(f->engine->base.n_all),
+            from = km_share_chunk(share);
+    int64_t together = km_min(all, km_max(1, NUMBERS / numbers)), end = from + f->engine->chunks_count;
+    double *joined = malloc((size_t)(together * numbers) * sizeof *joined);
+    if (!joined) return km_fail_memory(err, "the sums of chunks", together * numbers * 8);
+    km_status status = KM_OK;
+    for (int64_t first = 0; first < all && status == KM_OK; first += together) {
+        int64_t here = km_min(together, all - first), own = km_max(first, from),
+                own_end = km_min(first + here, end);
+        status = km_share_gather(share, joined, here, f->chunks + (own - from) * numbers, own - first,
+                                 km_max(own_end - own, 0), numbers, err);
+        for (int64_t i = 0; i < here && status == KM_OK; i++)
+            collect(joined + i * numbers, joined + i * numbers + f->sums_count, models, count,
+                    f->engine->base.d);
+    }
+    free(joined);
+    return status;
+}
+
 static void model_clear(km_finish_model *model, int64_t d) {
     if (model->sums) memset(model->sums, 0, (size_t)(model->k * d) * sizeof *model->sums);
     memset(model->counts, 0, (size_t)model->k * sizeof *model->counts);
@@ -169,6 +219,7 @@ km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t
     finisher f;
     km_status status = finisher_init(&f, engine, models, count, 1, err);
     if (status == KM_OK) status = point_sums_init(&f, models, count, err);
+    if (status == KM_OK) status = chunks_init(&f, err);
     if (status != KM_OK) goto done;
     for (int64_t m = 0; m < count; m++) model_clear(&models[m], base->d);
     int threads = (int)f.pass.threads;
@@ -177,10 +228,15 @@ km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t
         int64_t thread = omp_get_thread_num();
         if (!finish_chunk(&f, models_of(&f, thread), models, chunk)) continue;
         if (f.point_sums) add_points(&f, models, chunk * KM_CHUNK_POINTS, cpu_chunk_points(engine, chunk));
+        if (f.chunks) {
+            chunk_keep(&f, chunk, sums_of(&f, thread), point_sums_of(&f, thread));
+            continue;
+        }
 #pragma omp ordered
         collect(sums_of(&f, thread), point_sums_of(&f, thread), models, count, base->d);
     }
     status = km_asking_status(base->asking, err);
+    if (status == KM_OK && f.chunks) status = chunks_join(&f, models, count, err);
 done:
     finisher_free(&f);
     return status;
@@ -192,8 +248,10 @@ enum { SPAN = 4096 }; // points whose squared distances are kept at a time (whol
 
 typedef struct far_point {
     double square;
-    int64_t point;
+    int64_t point; // of those of all ranks
+    int64_t at;    // as the engine counts it
     int32_t label;
+    double weight;
 } far_point;
 
 // The farthest points with different coordinates, farthest first; equal distances by index.
@@ -221,7 +279,7 @@ static int same_coordinates(const cpu_engine *engine, far_list *list, int64_t a,
 static int is_rounding(const far_list *list, const cpu_engine *engine, far_point next) {
     if (!(next.square > list->square_min)) return 1;
     double size = 0;
-    km_cpu_row(list->row, engine, next.point);
+    km_cpu_row(list->row, engine, next.at);
     for (int64_t f = 0; f < engine->base.d; f++) size = fma(list->row[f], list->row[f], size);
     return !(next.square > list->rounding2 * size);
 }
@@ -233,10 +291,10 @@ static void far_add(far_list *list, const cpu_engine *engine, far_point next) {
     while (at < list->count && is_farther(list->points[at], next)) at++;
     // Points with the same coordinates have the same distance, so they stand next to `at`.
     for (int64_t i = at; i-- > 0 && list->points[i].square == next.square;)
-        if (same_coordinates(engine, list, list->points[i].point, next.point)) return;
+        if (same_coordinates(engine, list, list->points[i].at, next.at)) return;
     int64_t last = list->count < list->wanted ? list->count : list->count - 1;
     for (int64_t i = at; i < list->count && list->points[i].square == next.square; i++)
-        if (same_coordinates(engine, list, list->points[i].point, next.point)) last = i;
+        if (same_coordinates(engine, list, list->points[i].at, next.at)) last = i;
     if (last == list->count) list->count++;
     memmove(&list->points[at + 1], &list->points[at], (size_t)(last - at) * sizeof *list->points);
     list->points[at] = next;
@@ -261,6 +319,7 @@ static void far_free(far_list *list) {
 static void far_chunk(far_list *list, const finisher *f, km_cpu_finish_model *own, double *squares,
                       int32_t *labels, int64_t chunk) {
     const cpu_engine *engine = f->engine;
+    int64_t before = engine->base.share ? engine->base.share->first : 0;
     int64_t span = km_round_up(SPAN, engine->soa_points), points = cpu_chunk_points(engine, chunk);
     own->squares = squares;
     own->labels = labels;
@@ -269,8 +328,53 @@ static void far_chunk(far_list *list, const finisher *f, km_cpu_finish_model *ow
         engine->layout->finish(&f->pass, own, first, here);
         for (int64_t i = 0; i < here; i++)
             if (!engine->weights || engine->weights[first + i] > 0)
-                far_add(list, engine, (far_point){squares[i], first + i, labels[i]});
+                far_add(list, engine,
+                        (far_point){squares[i], before + first + i, first + i, labels[i],
+                                    engine->weights ? engine->weights[first + i] : 1});
     }
+}
+
+// The farthest points of all ranks, of each rank's: all that any of them needs.
+static km_status far_join(far_list *list, cpu_engine *engine, km_error *err) {
+    enum { SQUARE, POINT, LABEL, WEIGHT, IS_THERE, HEAD };
+    km_share *share = engine->base.share;
+    if (!share) return KM_OK;
+    int64_t d = engine->base.d, width = HEAD + d, ranks = share->ranks->size, count = ranks * list->wanted;
+    double *own = calloc((size_t)(list->wanted * width), sizeof *own);
+    double *all = malloc((size_t)(count * width) * sizeof *all),
+           *rows = malloc((size_t)(count * d) * sizeof *rows);
+    km_status status = KM_OK;
+    if (!own || !all || !rows) {
+        status = km_fail_memory(err, "the farthest points", count * (width + d) * 8);
+        goto done;
+    }
+    for (int64_t i = 0; i < list->count; i++) {
+        double *to = own + i * width;
+        to[SQUARE] = list->points[i].square;
+        to[POINT] = (double)list->points[i].point;
+        to[LABEL] = (double)list->points[i].label;
+        to[WEIGHT] = list->points[i].weight;
+        to[IS_THERE] = 1;
+        km_cpu_row(to + HEAD, engine, list->points[i].at);
+    }
+    KM_TRY_GOTO(
+        km_share_gather(share, all, count, own, share->ranks->rank * list->wanted, list->wanted, width, err));
+    for (int64_t i = 0; i < count; i++)
+        memcpy(rows + i * d, all + i * width + HEAD, (size_t)d * sizeof *rows);
+    KM_TRY_GOTO(km_cpu_guests_put(engine, rows, count, err));
+    list->count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double *from = all + i * width;
+        if (from[IS_THERE] != 0)
+            far_add(list, engine,
+                    (far_point){from[SQUARE], (int64_t)from[POINT], engine->base.n + i, (int32_t)from[LABEL],
+                                from[WEIGHT]});
+    }
+done:
+    free(own);
+    free(all);
+    free(rows);
+    return status;
 }
 
 // Gives the points to the slot's empty clusters, in order. Those that get none may stay empty.
@@ -288,9 +392,8 @@ static km_status far_give(const cpu_engine *engine, cpu_slot *slot, const far_li
         slot->may_stay_empty[j] = *moved == list->count || slot->state.at_limit;
         if (*moved == list->count) continue;
         const far_point *far = &list->points[*moved];
-        km_cpu_row(rows + *moved * d, engine, far->point);
-        points[(*moved)++] = (km_relocated_point){far->point, far->label, (int)j,
-                                                  engine->weights ? engine->weights[far->point] : 1};
+        km_cpu_row(rows + *moved * d, engine, far->at);
+        points[(*moved)++] = (km_relocated_point){far->point, far->label, (int)j, far->weight};
     }
     if (status == KM_OK) {
         km_relocate_points(slot->centroids, weights, k, d, points, rows, *moved,
@@ -333,6 +436,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
     // Which points these are does not depend on which thread met them: farthest first, then lowest index.
     for (int t = 1; t < threads; t++)
         for (int64_t i = 0; i < lists[t].count; i++) far_add(&lists[0], engine, lists[t].points[i]);
+    KM_TRY_GOTO(far_join(&lists[0], engine, err));
     KM_TRY_GOTO(far_give(engine, slot, &lists[0], moved, err));
     km_cpu_slot_tables(engine, slot);
     slot->relocatable_count = slot->are_means = 0;
@@ -342,6 +446,7 @@ done:
     free(lists);
     free(squares);
     free(labels);
+    km_cpu_guests_free(engine);
     finisher_free(&f);
     return status;
 }

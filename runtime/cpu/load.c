@@ -4,6 +4,7 @@
 #include "../../base/size.h"
 #include "../data_refuse.h"
 #include "../rounding.h"
+#include "../share.h"
 #include "cpu.h"
 #include "load.h"
 #include "../threads.h"
@@ -205,10 +206,9 @@ static km_status chunk_stats(const loader *load, int64_t chunk, int64_t me, int6
     return KM_OK;
 }
 
-// First read: statistics of every chunk, then of all.
-static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
+// First read: statistics of every chunk.
+static km_status stats_chunks(loader *load, km_error *err) {
     const cpu_engine *engine = load->engine;
-    int64_t d = engine->base.d;
     int threads = cpu_threads_for(engine, engine->chunks_count);
     km_status status = KM_OK;
     km_error first_err = {""};
@@ -230,12 +230,35 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
     KM_TRY(km_asking_status(engine->base.asking, err));
     if (load->bad_point < engine->base.n) return km_data_refuse_value(load->data, load->bad_point, -1, err);
-    for (int64_t f = 0; f < d; f++) {
+    return KM_OK;
+}
+
+// Numbers of each chunk: of all ranks' chunks where there are others, in *other, the caller's to free.
+static km_status chunks_of_all(const double **all, double **other, const loader *load, const double *own,
+                               int64_t width, km_error *err) {
+    km_share *share = load->engine->base.share;
+    int64_t count = km_chunks_of(load->engine->base.n_all);
+    *all = own;
+    *other = NULL;
+    if (!share) return KM_OK;
+    *all = *other = malloc((size_t)(count * width) * sizeof **other);
+    if (!*other) return km_fail_memory(err, "statistics of chunks", count * width * 8);
+    return km_share_gather(share, *other, count, own, km_share_chunk(share), load->engine->chunks_count,
+                           width, err);
+}
+
+// Those of all points.
+static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
+    int64_t d = load->engine->base.d;
+    const double *chunks;
+    double *other;
+    km_status status = chunks_of_all(&chunks, &other, load, load->stats, load->stats_count, err);
+    for (int64_t f = 0; f < d && status == KM_OK; f++) {
         stats->mean[f] = stats->variance[f] = stats->total_weight = 0;
         stats->minimum[f] = INFINITY;
         stats->maximum[f] = -INFINITY;
-        for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
-            const double *part = load->stats + chunk * load->stats_count;
+        for (int64_t chunk = 0; chunk < km_chunks_of(load->engine->base.n_all); chunk++) {
+            const double *part = chunks + chunk * load->stats_count;
             join(&stats->mean[f], &stats->variance[f], stats->total_weight, part[2 + f], part[2 + d + f],
                  part[0]);
             stats->total_weight += part[0];
@@ -244,7 +267,8 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
         }
         stats->variance[f] /= stats->total_weight;
     }
-    return KM_OK;
+    free(other);
+    return status;
 }
 
 // `count` rows of d values, from point `first` on, to their places in the SoA groups. A batch may end inside an SoA
@@ -354,7 +378,7 @@ static void pad_last(cpu_engine *engine) {
 }
 
 // Second read: the copy.
-static km_status copy_all(loader *load, km_data_stats *stats, const km_load_params *params, km_error *err) {
+static km_status copy_chunks(loader *load, const km_load_params *params, km_error *err) {
     cpu_engine *engine = load->engine;
     int threads = cpu_threads_for(engine, engine->chunks_count);
     km_status status = KM_OK;
@@ -380,14 +404,23 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
     KM_TRY(km_asking_status(engine->base.asking, err));
+    return KM_OK;
+}
+
+// Squares of all points. chunk_copy has put the largest where the weight was.
+static km_status squares_all(loader *load, km_data_stats *stats, km_error *err) {
+    cpu_engine *engine = load->engine;
+    const double *chunks;
+    double *other;
+    km_status status = chunks_of_all(&chunks, &other, load, load->stats, load->stats_count, err);
     stats->total_square = engine->norm_max = 0;
-    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
-        stats->total_square += load->stats[chunk * load->stats_count + 1];
-        // chunk_copy has put it where the weight was.
-        engine->norm_max = fmax(engine->norm_max, load->stats[chunk * load->stats_count]);
+    for (int64_t chunk = 0; chunk < km_chunks_of(engine->base.n_all) && status == KM_OK; chunk++) {
+        stats->total_square += chunks[chunk * load->stats_count + 1];
+        engine->norm_max = fmax(engine->norm_max, chunks[chunk * load->stats_count]);
     }
     engine->norm_max = sqrt(engine->norm_max) * (1 + 0x1p-16); // squares were summed as floats
-    return KM_OK;
+    free(other);
+    return status;
 }
 
 // The largest value of each feature in magnitude. Returns the square of the farthest corner of the data's box.
@@ -411,21 +444,25 @@ km_status km_cpu_dense_load(cpu_engine *engine, km_data_stats *stats, const km_d
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many for this machine", (long long)n,
                        (long long)d);
     engine->points = km_pages_alloc(bytes);
-    if (!engine->points) return km_fail_memory(err, "the points", bytes);
     engine->points_bytes = bytes;
     base->n = n;
-    engine->chunks_count = (n + KM_CHUNK_POINTS - 1) / KM_CHUNK_POINTS;
+    engine->chunks_count = km_chunks_of(n);
     engine->weights = km_data_weights(data); // the data outlive the engine
-    loader load;
-    km_status status = loader_init(&load, engine, data, err);
-    if (status != KM_OK) goto done;
+    loader load = {0};
+    km_status status =
+        engine->points ? loader_init(&load, engine, data, err) : km_fail_memory(err, "the points", bytes);
+    if (status == KM_OK) status = stats_chunks(&load, err);
+    KM_TRY_GOTO(km_share_agree(base->share, status, err));
     KM_TRY_GOTO(stats_all(&load, stats, err));
-    KM_TRY_GOTO(km_transform_choose(params, stats, data, base->plan->spec.type, err));
-    KM_TRY_GOTO(copy_all(&load, stats, params, err));
+    status = km_transform_choose(params, stats, data, base->plan->spec.type, err);
+    if (status == KM_ERROR_DATA) status = km_share_agree(base->share, status, err); // all found it
+    if (status != KM_OK) goto done;
+    KM_TRY_GOTO(km_share_agree(base->share, copy_chunks(&load, params, err), err));
+    KM_TRY_GOTO(squares_all(&load, stats, err));
     engine->total_weight = stats->total_weight;
     engine->total_square = stats->total_square;
     engine->typical_square = stats->typical_square;
-    engine->rounding2 = km_mean_rounding2(n, base->plan->spec.type);
+    engine->rounding2 = km_mean_rounding2(base->n_all, base->plan->spec.type);
     engine->square_min = engine->rounding2 * stats->typical_square;
     engine->largest_square = largest_square(load.centre, stats, params, d); // load.centre is free by now
     KM_TRY_GOTO(km_cpu_int16_create(engine, load.centre, err));

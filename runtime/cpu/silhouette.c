@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The silhouette in the squared Euclidean form, of all models in one pass.
 #include "silhouette.h"
+#include "../share.h"
 #include "../silhouette.h"
 #include "../threads.h"
 #include "cpu.h"
@@ -19,12 +20,28 @@ typedef struct silhouette_pass {
     int64_t count, threads, scratch_count;
     int64_t together; // the most rows whose squared distances are computed together
     int fits;         // squared distances fit the plan's type
+    double *chunks;   // with a share: a sum of each model, of this rank's chunks
 } silhouette_pass;
 
 static void pass_free(silhouette_pass *p) {
     free(p->tables);
     free(p->rows);
     free(p->scratch);
+    free(p->chunks);
+}
+
+// The sums of the chunks of all ranks, in index order.
+static km_status chunks_join(const silhouette_pass *p, km_silhouette_model *models, km_error *err) {
+    km_share *share = p->engine->base.share;
+    int64_t all = km_chunks_of(p->engine->base.n_all);
+    if (!share) return KM_OK;
+    double *joined = malloc((size_t)(all * p->count) * sizeof *joined);
+    if (!joined) return km_fail_memory(err, "the sums of chunks", all * p->count * 8);
+    km_status status = km_share_gather(share, joined, all, p->chunks, km_share_chunk(share),
+                                       p->engine->chunks_count, p->count, err);
+    for (int64_t i = 0; i < all * p->count && status == KM_OK; i++) models[i % p->count].sum += joined[i];
+    free(joined);
+    return status;
 }
 
 static void put_real(uint8_t *rows, int64_t real_bytes, int64_t at, double value) {
@@ -101,7 +118,9 @@ static km_status pass_init(silhouette_pass *p, cpu_engine *engine, km_silhouette
                        km_round_up(d, 16);
     p->scratch =
         aligned_alloc(SILHOUETTE_BYTES, (size_t)(p->threads * p->scratch_count) * sizeof *p->scratch);
-    if (!p->tables || !p->rows || !p->scratch)
+    if (engine->base.share)
+        p->chunks = malloc((size_t)(engine->chunks_count * count + 1) * sizeof *p->chunks);
+    if (!p->tables || !p->rows || !p->scratch || (engine->base.share && !p->chunks))
         return km_fail_memory(err, "the pass of the silhouette", rows * (d + 2) * engine->real_bytes);
     put_tables(p);
     return KM_OK;
@@ -175,10 +194,14 @@ km_status km_cpu_dense_silhouette(cpu_engine *engine, km_silhouette_model *model
         for (int64_t m = 0; m < count; m++) {
             double sum = 0;
             for (int i = 0; i < SILHOUETTE_SUMS; i++) sum += scratch[m * SILHOUETTE_SUMS + i];
-            models[m].sum += sum;
+            if (p.chunks)
+                p.chunks[chunk * count + m] = sum;
+            else
+                models[m].sum += sum;
         }
     }
     status = km_asking_status(engine->base.asking, err);
+    if (status == KM_OK) status = chunks_join(&p, models, err);
 done:
     pass_free(&p);
     return status;

@@ -234,7 +234,7 @@ static km_status sample_take(cpu_engine *sample, const cpu_engine *engine, km_er
     int64_t bytes = engine->soa_points * engine->base.d * engine->real_bytes;
     int64_t soa_groups = engine->base.n / engine->soa_points / SAMPLE_STEP;
     *sample = *engine;
-    sample->base.n = soa_groups * engine->soa_points;
+    sample->base.n = sample->base.n_all = soa_groups * engine->soa_points;
     sample->chunks_count = (sample->base.n + KM_CHUNK_POINTS - 1) / KM_CHUNK_POINTS;
     sample->weights = NULL;
     sample->points = km_pages_alloc(soa_groups * bytes);

@@ -3,6 +3,7 @@
 // fixed-point numbers (templates/total.h), so totals depend neither on the order of the pieces nor on who worked on
 // them.
 #include "../../base/error.h"
+#include "../share.h"
 #include "../threads.h"
 #include "cpu.h"
 
@@ -26,7 +27,7 @@ km_status km_cpu_units_create(cpu_engine *engine, const km_data_stats *stats, co
     engine->rounders = malloc((size_t)(KM_TOTAL_DIGITS * pitch) * sizeof *engine->rounders);
     if (!engine->rounders) return km_fail_memory(err, "units of totals", KM_TOTAL_DIGITS * pitch * 8);
     for (int64_t f = 0; f < pitch; f++) {
-        int exponent = exponent_of(f <= d ? stats->total_weight : (double)engine->base.n) + MOVE_BITS;
+        int exponent = exponent_of(f <= d ? stats->total_weight : (double)engine->base.n_all) + MOVE_BITS;
         if (f < d) {
             double low = (stats->minimum[f] - params->centre[f]) * params->factor[f];
             double high = (stats->maximum[f] - params->centre[f]) * params->factor[f];
@@ -100,6 +101,46 @@ static int64_t digits_before(const cpu_engine *engine, int64_t index) {
     return KM_TOTAL_DIGITS * count;
 }
 
+// Digits of all active slots, then of each slot how many points changed and how many were resolved.
+km_status km_cpu_totals_exchange(cpu_engine *engine, km_error *err) {
+    int64_t slots = engine->base.slots_count, digits = digits_before(engine, slots);
+    cpu_accumulator *first = &engine->accumulators[0];
+    if (!engine->exchange) {
+        int64_t most = KM_TOTAL_DIGITS * engine->sums_count + 2 * slots;
+        engine->exchange = malloc((size_t)most * sizeof *engine->exchange);
+        if (!engine->exchange) return km_fail_memory(err, "the totals of ranks", most * 8);
+    }
+    double *values = engine->exchange, *counts = values + digits;
+    memcpy(values, first->digits, (size_t)digits * sizeof *values);
+    for (int64_t a = 1; a < engine->accumulators_count; a++) {
+        cpu_accumulator *from = &engine->accumulators[a];
+        for (int64_t i = 0; i < digits; i++) values[i] += from->digits[i];
+        memset(from->digits, 0, (size_t)digits * sizeof *values);
+    }
+    int64_t count = 0;
+    for (int64_t s = 0; s < slots; s++) {
+        if (!km_slot_is_active(engine->slots[s].state.phase)) continue;
+        double *own = counts + count;
+        own[0] = own[1] = 0;
+        for (int64_t a = 0; a < engine->accumulators_count; a++) {
+            own[0] += (double)engine->accumulators[a].counts[s].changed;
+            own[1] += (double)engine->accumulators[a].counts[s].resolved;
+            engine->accumulators[a].counts[s] = (cpu_counts){0, 0};
+        }
+        count += 2;
+    }
+    KM_TRY(km_share_sum(engine->base.share, values, digits + count, err));
+    engine->counters.exchanges++;
+    engine->counters.exchanged_bytes += (digits + count) * (int64_t)sizeof *values;
+    memcpy(first->digits, values, (size_t)digits * sizeof *values);
+    for (int64_t s = 0; s < slots; s++) {
+        if (!km_slot_is_active(engine->slots[s].state.phase)) continue;
+        first->counts[s] = (cpu_counts){(int64_t)counts[0], (int64_t)counts[1]};
+        counts += 2;
+    }
+    return KM_OK;
+}
+
 void km_cpu_totals_join(cpu_engine *engine, int64_t index) {
     cpu_slot *slot = &engine->slots[index];
     int64_t count = slot->k * engine->pitch, begin = digits_before(engine, index);
@@ -141,6 +182,7 @@ void km_cpu_accumulators_free(cpu_engine *engine) {
     }
     free(engine->accumulators);
     free(engine->rounders);
+    free(engine->exchange);
 }
 
 km_status km_cpu_accumulators_create(cpu_engine *engine, km_error *err) {

@@ -158,7 +158,7 @@ static km_status fit_reference(gap *g, int64_t set, km_error *err) {
     km_refine_params refine = {.passes_max = m->owner->result.refine,
                                .stop = params.stop,
                                .total_square = params.total_square,
-                               .weights = km_data_weights(drawn),
+                               .data = drawn,
                                .seed = m->params->seed,
                                .threads = km_host_threads(m->params->threads),
                                .begin_ms = m->begin_ms};
@@ -246,7 +246,7 @@ km_status km_measure_gap(const km_measuring *m, km_criterion own, km_error *err)
     // Drawn points have no zeros.
     if (km_plan_is_csr(m->engine->plan))
         KM_TRY(km_host_check("the gap's reference sets, which have no zeros,",
-                             m->engine->n * g.d * (km_type_bytes(m->spec->type) + 4), err));
+                             m->engine->n_all * g.d * (km_type_bytes(m->spec->type) + 4), err));
     KM_TRY_GOTO(gap_alloc(&g, err));
     KM_TRY_GOTO(make_box(&g, err));
     for (int64_t b = 0; b < g.references; b++) {

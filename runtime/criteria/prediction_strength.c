@@ -153,13 +153,13 @@ static void take_means(const strength *s, km_criterion own) {
 
 km_status km_measure_prediction_strength(const km_measuring *m, km_criterion own, km_error *err) {
     strength s = {.m = m, .d = m->engine->d, .ks = m->spec->clusters_count};
-    s.points = km_min(m->engine->n, 2 * HALF_POINTS);
+    s.points = km_min(m->engine->n_all, 2 * HALF_POINTS);
     s.half = s.points / 2;
     s.threads = km_host_threads(m->params->threads);
     km_status status;
     if (s.half < m->spec->clusters[0]) return KM_OK; // no K that both halves can have
     KM_TRY_GOTO(strength_alloc(&s, m->spec->clusters[s.ks - 1], err));
-    KM_TRY_GOTO(km_draw_points(s.indices, m->engine->n, s.points, m->params->seed, err));
+    KM_TRY_GOTO(km_draw_points(s.indices, m->engine->n_all, s.points, m->params->seed, err));
     KM_TRY_GOTO(m->engine->backend->rows(m->engine, s.rows, s.indices, s.points, err));
     for (int64_t i = 0; i < SPLITS; i++) {
         KM_TRY_GOTO(km_measuring_report(m, i, SPLITS, err));

@@ -5,6 +5,7 @@
 #include "../../base/size.h"
 #include "../memory.h"
 #include "../sample.h"
+#include "../share.h"
 #include "../threads.h"
 #include "criteria.h"
 #include "pairs.h"
@@ -14,21 +15,22 @@
 // Fetches the sample's rows and weights, and labels them by all models.
 static km_status take_sample(km_pairs *pairs, double *rows, double *weights, int32_t *labels,
                              int64_t *indices, const km_measuring *m, km_error *err) {
-    const double *all = km_data_weights(m->data);
-    KM_TRY(km_draw_points(indices, m->engine->n, pairs->n, m->params->seed, err));
+    int weighted = km_data_weights(m->data) != NULL;
+    KM_TRY(km_draw_points(indices, m->engine->n_all, pairs->n, m->params->seed, err));
     KM_TRY(m->engine->backend->rows(m->engine, rows, indices, pairs->n, err));
-    for (int64_t i = 0; all && i < pairs->n; i++) weights[i] = all[indices[i]];
+    if (weighted) KM_TRY(km_data_weights_at(weights, m->data, indices, pairs->n, err));
     for (int64_t q = 0; q < pairs->sets_count; q++)
         km_label_points(labels + q * pairs->n, rows, pairs->n, m->finished[q].centroids, m->finished[q].k,
                         pairs->d, pairs->threads);
     pairs->points = rows;
-    pairs->weights = all ? weights : NULL;
+    pairs->weights = weighted ? weights : NULL;
     pairs->labels = labels;
     return KM_OK;
 }
 
 km_status km_measure_silhouette_euclidean(const km_measuring *m, km_criterion own, km_error *err) {
-    int64_t ks_count = m->spec->clusters_count, d = m->engine->d, n = km_min(m->engine->n, KM_PAIRS_POINTS);
+    int64_t ks_count = m->spec->clusters_count, d = m->engine->d,
+            n = km_min(m->engine->n_all, KM_PAIRS_POINTS);
     km_pairs pairs = {.n = n,
                       .d = d,
                       .sets_count = ks_count,
@@ -50,7 +52,7 @@ km_status km_measure_silhouette_euclidean(const km_measuring *m, km_criterion ow
     KM_TRY_GOTO(km_pairs_silhouettes(scores, scores + ks_count, &pairs, err));
     for (int64_t q = 0; q < ks_count; q++) {
         m->scores[q * KM_CRITERION_COUNT + own] = scores[q];
-        if (n < m->engine->n) m->errors[q * KM_CRITERION_COUNT + own] = scores[ks_count + q];
+        if (n < m->engine->n_all) m->errors[q * KM_CRITERION_COUNT + own] = scores[ks_count + q];
     }
 done:
     free(rows);

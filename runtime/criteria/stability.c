@@ -77,18 +77,18 @@ static void agreement(double *mean, double *error, stability *s, int64_t q, int6
 
 km_status km_measure_stability(const km_measuring *m, km_criterion own, km_error *err) {
     int64_t ks = m->spec->clusters_count, row = 0;
-    stability s = {.m = m, .d = m->engine->d, .points = km_min(m->engine->n, KM_STABILITY_POINTS)};
+    stability s = {.m = m, .d = m->engine->d, .points = km_min(m->engine->n_all, KM_STABILITY_POINTS)};
     s.threads = km_host_threads(m->params->threads);
     for (int64_t q = 0; q < ks; q++) s.sum += m->spec->clusters[q];
     km_status status;
     if (!m->restart_centroids)
         return km_fail_memory(err, "the centroids of all restarts", m->restarts * s.sum * s.d * 8);
     KM_TRY_GOTO(stability_alloc(&s, m->spec->clusters[ks - 1], err));
-    KM_TRY_GOTO(km_draw_points(s.indices, m->engine->n, s.points, m->params->seed, err));
+    KM_TRY_GOTO(km_draw_points(s.indices, m->engine->n_all, s.points, m->params->seed, err));
     KM_TRY_GOTO(m->engine->backend->rows(m->engine, s.rows, s.indices, s.points, err));
     for (int64_t q = 0; q < ks; row += m->spec->clusters[q++]) {
         KM_TRY_GOTO(km_measuring_report(m, q, ks, err));
-        if (m->spec->clusters[q] < 2 || m->spec->clusters[q] >= m->engine->n) continue;
+        if (m->spec->clusters[q] < 2 || m->spec->clusters[q] >= m->engine->n_all) continue;
         int64_t at = q * KM_CRITERION_COUNT + own;
         agreement(&m->scores[at], &m->errors[at], &s, q, row);
     }

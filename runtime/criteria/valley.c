@@ -7,6 +7,7 @@
 #include "../asking.h"
 #include "../resident.h"
 #include "../sample.h"
+#include "../share.h"
 #include "../threads.h"
 
 #include <math.h>
@@ -91,7 +92,7 @@ static km_status rows_to_tiles(double *points, int64_t count, int64_t d, km_erro
 // One point of each of `count` equal parts of the rows.
 static km_status draw_points(km_valley_sample *sample, const km_data *data, const double *centre,
                              const double *factor, uint64_t seed, int64_t threads, km_error *err) {
-    int64_t n = km_data_points(data), d = sample->d;
+    int64_t n = km_data_points_all(data), d = sample->d;
     const double *weights = km_data_weights(data);
     int64_t *rows = malloc((size_t)sample->count * sizeof *rows);
     if (!rows) return km_fail_memory(err, "the sample of points", sample->count * (int64_t)sizeof *rows);
@@ -101,8 +102,9 @@ static km_status draw_points(km_valley_sample *sample, const km_data *data, cons
     for (int64_t i = 0; i < sample->count; i++) {
         double *x = sample->points + i * d;
         for (int64_t f = 0; f < d; f++) x[f] = (x[f] - centre[f]) * factor[f];
-        if (weights) sample->weights[i] = weights[rows[i]];
     }
+    if (status == KM_OK && weights)
+        status = km_data_weights_at(sample->weights, data, rows, sample->count, err);
     free(rows);
     KM_TRY(status);
     KM_TRY(rows_to_tiles(sample->points, sample->count, d, err));
@@ -114,7 +116,7 @@ km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, cons
                                 uint64_t seed, int64_t threads, km_error *err) {
     int64_t d = km_data_features(data);
     *out = (km_valley_sample){.d = d};
-    out->count = km_valley_points(km_data_points(data), d, clusters, clusters_count);
+    out->count = km_valley_points(km_data_points_all(data), d, clusters, clusters_count);
     if (!out->count) return KM_OK;
     out->points = malloc((size_t)(km_round_up(out->count, KM_SAMPLE_TILE) * d) * sizeof(double));
     if (km_data_weights(data)) out->weights = malloc((size_t)out->count * sizeof(double));

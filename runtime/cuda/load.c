@@ -341,7 +341,7 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     if (engine->fetched ? engine->fetched != data : engine->points.address != 0)
         return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
     KM_TRY(loader_init(&load, engine, data, err));
-    engine->base.n = load.n;
+    engine->base.n = engine->base.n_all = load.n;
     engine->subchunks_count = km_divide_up(load.n, KM_SUBCHUNK_POINTS);
     engine->chunks_count = km_divide_up(load.n, KM_CHUNK_POINTS);
     if (engine->is_csr) return km_cuda_load_sparse(engine, stats, data, params, err);

@@ -44,12 +44,12 @@ static void sample_free(sample *s) {
 // Points that the labels of a K are compared on.
 static int64_t points_of(const km_fit_job *f, int64_t k) {
     int64_t d = f->engine->d, affordable = km_max(POINTS_MIN, WORK_MAX / (k * d * f->restarts));
-    return km_max(1, km_min(km_min(f->engine->n, POINTS_MAX), km_min(affordable, NUMBERS_MAX / d)));
+    return km_max(1, km_min(km_min(f->engine->n_all, POINTS_MAX), km_min(affordable, NUMBERS_MAX / d)));
 }
 
 static void sample_fetch(sample *s) {
     km_fit_job *f = s->f;
-    int64_t n = f->engine->n, d = f->engine->d, k = f->spec.clusters[f->spec.clusters_count - 1];
+    int64_t n = f->engine->n_all, d = f->engine->d, k = f->spec.clusters[f->spec.clusters_count - 1];
     k = km_min(k, CLUSTERS_MAX);
     s->count = points_of(f, 1);
     int64_t *indices = malloc((size_t)s->count * sizeof *indices);

@@ -3,10 +3,12 @@
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../../base/size.h"
 #include "../data_refuse.h"
 #include "../criteria/criteria.h"
 #include "../criteria/means.h"
 #include "../pages.h"
+#include "../threads.h"
 #include "job.h"
 
 #include <math.h>
@@ -62,6 +64,9 @@ static km_fit_params completed(const km_fit_params *params, const km_spec *spec)
         own = *params;
     else
         km_fit_params_init(&own);
+    if (own.communicator && own.device == KM_DEVICE_AUTO) own.device = KM_HOST;
+    if (own.communicator && own.threads == 0)
+        own.threads = km_max(1, km_host_threads(0) / km_max(own.communicator->local_size, 1));
     if (own.max_iter == 0) own.max_iter = spec->max_iter;
     if (own.tol == KM_TOL_SPEC) own.tol = spec->tol;
     return own;
@@ -85,6 +90,7 @@ static int ask_caller(void *user, const km_progress *progress) {
     int is_sweep = !strcmp(progress->phase, "sweep"), is_finish = !strcmp(progress->phase, "finish");
     int has_models = f->best != NULL;
     if (answer != KM_FIT_STOP_WITH_RESULT || !has_models) return answer;
+    if (f->shared) return 1; // ranks are asked at different times: there is no common end
     f->is_ending = 1;
     return is_finish ? 0 : is_sweep ? KM_FIT_STOP_WITH_RESULT : 1;
 }
@@ -95,7 +101,7 @@ static int ask_within(void *user) {
     km_progress progress = f->told;
     progress.elapsed_s = (km_now_ms() - f->begin_ms) / 1e3;
     int answer = f->asked->progress(f->asked->progress_user, &progress);
-    return answer != 0 && (answer != KM_FIT_STOP_WITH_RESULT || !f->best);
+    return answer != 0 && (answer != KM_FIT_STOP_WITH_RESULT || !f->best || f->shared);
 }
 
 static void fit_free(km_fit_job *f) {
@@ -112,6 +118,7 @@ static void fit_free(km_fit_job *f) {
     free(f->restart_centroids);
     km_cluster_means_free(&f->means);
     km_data_destroy(&f->unit);
+    km_data_destroy(&f->shared);
     km_pages_unbind();
 }
 
@@ -141,9 +148,9 @@ static km_status describe_preparation(km_fit_job *f) {
 
 static km_status describe(km_fit_job *f) {
     km_result *result = &f->owner->result;
-    result->n = f->engine->n;
+    result->n = f->engine->n_all;
     result->d = f->engine->d;
-    result->rows = km_data_rows(f->data);
+    result->rows = result->rows_all = km_data_rows(f->data);
     result->type = f->spec.type;
     km_target_text(result->target, sizeof result->target, f->device->facts.target);
     snprintf(result->device, sizeof result->device, "%s", f->device->facts.name);
@@ -176,10 +183,10 @@ static km_status timed(km_fit_job *f, km_status (*step)(km_fit_job *), double *m
     return status;
 }
 
-static km_status walk(km_fit_job *f, const km_spec *spec) {
+static km_status walk(km_fit_job *f, const km_spec *spec, km_status own) {
     km_timing *timing = &f->owner->result.timing;
     const km_data *whole = f->data;
-    KM_TRY(km_fit_complete_spec(f, spec));
+    KM_TRY(km_fit_complete_spec(f, spec, own));
     int64_t rows = km_data_rows(whole), dropped = rows - km_data_points(whole);
     int64_t zeros = km_data_points(whole) - km_data_points(f->data);
     if (dropped)
@@ -207,15 +214,25 @@ static km_status walk(km_fit_job *f, const km_spec *spec) {
     if (f->is_ending)
         km_result_warn(f->owner, f->params->log,
                        "the fit was interrupted: each K has the best of its runs as far as they came");
-    return describe(f);
+    KM_TRY(describe(f));
+    return km_fit_describe_share(f);
+}
+
+// A failure that is this rank's alone.
+static void tell_ranks(const km_fit_job *f, const km_error *err) {
+    const km_communicator *ranks = f->params->communicator;
+    if (ranks && !f->share.is_over && ranks->fail) ranks->fail(ranks->user, err->text);
 }
 
 km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, const km_fit_params *params,
                  km_error *err) {
     km_fit_params own = completed(params, spec);
+    km_error unasked = {{0}};
     *out = NULL;
+    if (!err) err = &unasked;
     km_fit_job f = {.params = &own, .data = data, .begin_ms = km_now_ms(), .err = err};
-    KM_TRY(check_params(&own, err));
+    km_status usage = check_params(&own, err);
+    if (usage != KM_OK && !own.communicator) return usage;
     KM_TRY(km_result_create(&f.owner, err));
     km_spec_init(&f.spec);
     km_build_init(&f.build);
@@ -227,9 +244,10 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
         f.asking.caller = pthread_self();
         f.asked = params;
     }
-    km_status status = walk(&f, spec);
+    km_status status = walk(&f, spec, usage);
     f.owner->result.interrupted = f.is_ending;
     if (km_data_check(data, err) != KM_OK) status = KM_ERROR_IO;
+    if (status != KM_OK) tell_ranks(&f, err);
     km_result *result = &f.owner->result;
     double freed_from_ms = km_now_ms();
     fit_free(&f);
@@ -246,8 +264,9 @@ km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, c
     km_fit_job f = {.params = &own, .data = data, .err = err};
     km_spec_init(&f.spec);
     km_build_init(&f.build);
-    km_status status = check_params(&own, err);
-    if (status == KM_OK) status = km_fit_complete_spec(&f, spec);
+    km_error unasked = {{0}};
+    if (!err) f.err = &unasked;
+    km_status status = km_fit_complete_spec(&f, spec, check_params(&own, f.err));
     if (status == KM_OK) status = km_fit_open_device(&f);
     if (status == KM_OK) status = km_fit_plan_within(plan, &f, 1);
     fit_free(&f);

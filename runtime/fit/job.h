@@ -8,6 +8,7 @@
 #include "../build.h"
 #include "../refine/refine.h"
 #include "../result_owner.h"
+#include "../share.h"
 #include "../sweep.h"
 
 // Everything it owns is freed when the fit ends; the result is handed over.
@@ -15,9 +16,11 @@ typedef struct km_fit_job {
     const km_fit_params *params;
     const km_fit_params *asked; // the caller's, where `params` are a copy with a callback of our own
     const km_data *data;
-    km_data *unit;  // the same with rows of length 1, which `data` is then; NULL
-    km_scale scale; // the caller's, or that of the metric
-    km_spec spec;   // completed from the data
+    km_data *shared; // the same as a share, which `data` is then; NULL
+    km_share share;  // used where there is `shared`
+    km_data *unit;   // the same with rows of length 1, which `data` is then; NULL
+    km_scale scale;  // the caller's, or that of the metric
+    km_spec spec;    // completed from the data
     int64_t restarts;
     km_result_owner *owner; // NULL: only a plan is wanted
     km_device *device;
@@ -45,7 +48,8 @@ typedef struct km_fit_job {
 km_status km_fit_report_phase(const km_fit_job *f, const char *phase, int64_t done, int64_t total);
 
 // prepare.c: spec, device, plan, module.
-km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec);
+// `own`: as in km_fit_begin_share.
+km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec, km_status own);
 km_status km_fit_open_device(km_fit_job *f);
 // A plan with which the whole fit has its place in the free memory; else the fit ends before it reads or sends
 // points. `recalls`: plans that spill, as the cache knows, are left out.
@@ -64,6 +68,17 @@ void km_fit_begin_ahead(km_fit_job *f, int ordinal);
 km_status km_fit_end_ahead(km_fit_job *f); // waits for it; KM_ERROR_INTERRUPTED
 km_built *km_fit_built_ahead(const km_fit_job *f);
 void km_fit_free_ahead(km_fit_job *f);
+
+// ranks.c: what a fit has to say to other ranks, where there are some (km_fit_params.communicator).
+// `own`: what was found of this rank's parameters.
+km_status km_fit_begin_share(km_fit_job *f, km_status own);
+// The same device, memory and threads to plan for, on all ranks.
+km_status km_fit_share_facts(km_fit_job *f);
+// Each rank's own status; then, whether all have the same plan and parameters.
+km_status km_fit_agree(km_fit_job *f, km_status own);
+km_status km_fit_compare_plans(km_fit_job *f);
+// Labels of all ranks in the digest; which rows of all the result has.
+km_status km_fit_describe_share(km_fit_job *f);
 
 // points.c: points on the device, and the seeds of all restarts.
 km_status km_fit_fetch_points(km_fit_job *f);

@@ -36,8 +36,9 @@ km_status km_fit_load_points(km_fit_job *f) {
     int64_t d = f->spec.features;
     double *columns = km_result_alloc(f->owner, 5 * d, sizeof *columns, f->err);
     if (!columns) return KM_ERROR_MEMORY;
-    KM_TRY(make_engine(f));
+    KM_TRY(km_fit_agree(f, make_engine(f)));
     if (f->asked) f->engine->asking = &f->asking;
+    if (f->shared) f->engine->share = &f->share;
     f->load = (km_load_params){
         .scale = f->scale, .centre = columns, .factor = columns + 4 * d, .log = f->params->log};
     KM_TRY(km_data_stats_alloc(&f->stats, d, f->err));

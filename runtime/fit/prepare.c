@@ -73,13 +73,11 @@ static km_status take_metric(km_fit_job *f) {
     return KM_OK;
 }
 
-km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec) {
-    if (km_data_points(f->data) < 1)
-        return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
-    KM_TRY(km_spec_copy(&f->spec, spec, f->err));
+// What one rank alone may find wrong.
+static km_status complete_own(km_fit_job *f, const km_spec *spec) {
     km_fit_warn_of_lines(f, f->spec.warnings);
     KM_TRY(take_metric(f));
-    int64_t n = km_data_points(f->data), d = km_data_features(f->data);
+    int64_t n = km_data_points_all(f->data), d = km_data_features(f->data);
     if (f->spec.features && f->spec.features != d)
         return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld",
                        km_data_name(f->data), (long long)d, spec->name, (long long)f->spec.features);
@@ -95,6 +93,14 @@ km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec) {
     if (f->params->init == KM_INIT_GIVEN) f->spec.n_init = 1;
     f->restarts = f->spec.n_init;
     return drop_clusters_above(f, n);
+}
+
+km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec, km_status own) {
+    if (own == KM_OK) own = km_spec_copy(&f->spec, spec, f->err);
+    KM_TRY(km_fit_begin_share(f, own));
+    if (km_data_points_all(f->data) < 1)
+        return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
+    return km_fit_agree(f, complete_own(f, spec));
 }
 
 // Points that lie on a device are fitted there where the caller left it open.
@@ -144,7 +150,7 @@ static km_plan_params plan_params(const km_fit_job *f) {
     km_plan_params params;
     km_plan_params_init(&params);
     params.facts = &f->device->facts;
-    params.points = km_data_points(f->data);
+    params.points = km_data_points_all(f->data);
     params.nonzeros = f->nonzeros;
     params.weighted = km_data_weights(f->data) != NULL;
     params.track_labels = f->params->changes_min > 0;
@@ -153,12 +159,12 @@ static km_plan_params plan_params(const km_fit_job *f) {
     params.tuning_found = f->table != NULL;
     params.untuned = f->params->untuned;
     params.algorithm = f->params->algorithm;
-    if (params.algorithm == KM_ALGORITHM_AUTO && f->device->facts.scratch_from)
-        params.algorithm = KM_ALGORITHM_LLOYD; // it goes through points and labels in order
+    if (params.algorithm == KM_ALGORITHM_AUTO && (f->device->facts.scratch_from || f->shared))
+        params.algorithm = KM_ALGORITHM_LLOYD; // it goes through points in order, whoever has them
     params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
     if (lie_on_device(f)) params.value_bytes = km_type_bytes(f->spec.type); // they are read where they lie
     params.label_sets = label_sets(f);
-    params.threads = km_threads(f->params->threads, 0, NULL);
+    params.threads = f->shared ? f->share.threads : km_threads(f->params->threads, 0, NULL);
     return params;
 }
 
@@ -266,7 +272,8 @@ static km_status open_faster(km_fit_job *f) {
 }
 
 km_status km_fit_open_device(km_fit_job *f) {
-    return may_choose(f) ? open_faster(f) : open_wanted(f);
+    KM_TRY(km_fit_agree(f, may_choose(f) ? open_faster(f) : open_wanted(f)));
+    return km_fit_share_facts(f);
 }
 
 static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error *err) {
@@ -375,7 +382,7 @@ km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls) {
 }
 
 km_status km_fit_plan_fit(km_fit_job *f) {
-    KM_TRY(km_fit_plan_within(&f->owner->result.plan, f, 0));
+    KM_TRY(km_fit_agree(f, km_fit_plan_within(&f->owner->result.plan, f, 0)));
     int has_files = f->owner->result.plan.facts.scratch_from > 0;
     if (has_files || f->params->memory_max > 0) km_pages_bind(has_files ? f->params->scratch_dir : NULL);
     km_log_line(f->params->log, KM_LOG_INFO, "memory: a fit needs %.1f MiB, %.1f are free",
@@ -403,7 +410,7 @@ static km_status build_on_cpu(km_fit_job *f, const km_error *first) {
     return build_on_device(f, f->err);
 }
 
-km_status km_fit_build_module(km_fit_job *f) {
+static km_status build_module(km_fit_job *f) {
     km_error first = {{0}};
     KM_TRY(km_fit_end_ahead(f));
     km_status status = build_on_device(f, &first);
@@ -418,4 +425,9 @@ km_status km_fit_build_module(km_fit_job *f) {
     km_plan_init(&f->build.plan);
     // Another plan than the one that was to be built may need more.
     return km_plan_fits(&f->owner->result.plan) ? KM_OK : refuse_plan(f, &f->owner->result.plan, f->err);
+}
+
+km_status km_fit_build_module(km_fit_job *f) {
+    KM_TRY(km_fit_agree(f, build_module(f)));
+    return km_fit_compare_plans(f);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What iterates: the sweep over all K and restarts, the refinement, and models that are worse than the K before them.
 #include "../../base/error.h"
+#include "../../base/log.h"
 #include "../../base/size.h"
 #include "../criteria/criteria.h"
 #include "../memory.h"
@@ -17,22 +18,26 @@ static km_stop stop_of(const km_fit_job *f) {
 
 // Memory for the final centroids of all runs, which are compared. Where they are many they are kept for a criterion
 // alone, and without them that criterion is left out.
-static void keep_restarts(km_fit_job *f) {
+static km_status keep_restarts(km_fit_job *f) {
     enum { BYTES_MAX = 8 << 20 };
     int64_t rows = 0, bytes;
     for (int64_t q = 0; q < f->spec.clusters_count; q++) rows += f->spec.clusters[q];
     if (f->restarts == 1 ||
         km_mul_overflows(&bytes, f->restarts * rows, f->engine->d * (int64_t)sizeof(double)) ||
         (bytes > BYTES_MAX && !km_criteria_keep_restarts(f->params)) ||
-        km_host_check("the centroids of all restarts", bytes, NULL) != KM_OK)
-        return;
+        (!f->shared && km_host_check("the centroids of all restarts", bytes, NULL) != KM_OK))
+        return KM_OK;
     f->restart_centroids = malloc((size_t)bytes);
+    // Ranks compare them together.
+    if (f->shared && !f->restart_centroids)
+        return km_fail_memory(f->err, "the centroids of all restarts", bytes);
+    return KM_OK;
 }
 
 km_status km_fit_run_sweep(km_fit_job *f) {
     const km_fit_params *p = f->params;
     int64_t ks = f->spec.clusters_count;
-    keep_restarts(f);
+    KM_TRY(keep_restarts(f));
     f->best = km_result_alloc(f->owner, ks, sizeof *f->best, f->err);
     if (!f->best) return KM_ERROR_MEMORY;
     for (int64_t q = 0; q < ks; q++) {
@@ -54,8 +59,12 @@ km_status km_fit_run_sweep(km_fit_job *f) {
                         f->err));
     if (!f->is_ending) KM_TRY(km_fit_restarts_agree(f, params.stop.shift_max)); // it needs all of them
     km_counters *counters = &f->owner->result.counters;
-    *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1};
+    *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1, 0, 0};
     if (f->engine->backend->counters) f->engine->backend->counters(f->engine, counters);
+    if (f->shared)
+        km_log_line(p->log, KM_LOG_INFO,
+                    "ranks: %lld passes joined by one sum each, %.3g MiB in all on each rank",
+                    (long long)counters->exchanges, (double)counters->exchanged_bytes / 0x1p20);
     return KM_OK;
 }
 
@@ -71,7 +80,7 @@ km_refine_params km_fit_refine_params(const km_fit_job *f) {
                               .sweep_work = f->sweep_work,
                               .stop = stop_of(f),
                               .total_square = f->stats.total_square,
-                              .weights = km_data_weights(f->data),
+                              .data = f->data,
                               .seed = p->seed,
                               .threads = km_host_threads(p->threads),
                               .log = p->log,

@@ -151,7 +151,7 @@ static double exchange(exchanger *e, const double *model, int64_t k) {
 static void exchange_trial(const refiner *r, exchanger *e, trial *t) {
     int64_t k = r->spec->clusters[t->k_index];
     double best = r->best[t->k_index].inertia;
-    if (t->phase != TRIAL_DONE || t->inertia > best * (1 + EXCHANGE_TOLERANCE(k, r->engine->n))) return;
+    if (t->phase != TRIAL_DONE || t->inertia > best * (1 + EXCHANGE_TOLERANCE(k, r->engine->n_all))) return;
     double inertia = exchange(e, t->centroids, k);
     t->exchange_work = e->assignments * k;
     if (!(inertia < fmin(best, t->inertia) * (1 - GAIN_MIN))) return;

@@ -75,7 +75,7 @@ static int place_alloc(place *out, int64_t count, int64_t k) {
 static km_status refiner_alloc(refiner *r, km_error *err) {
     int64_t ks = r->spec->clusters_count, slots = r->engine->slots_count, d = r->engine->d;
     r->k_max = r->spec->clusters[ks - 1];
-    r->sample_count = km_refine_sample(r->engine->plan, r->engine->n);
+    r->sample_count = km_refine_sample(r->engine->plan, r->engine->n_all);
     size_t count = (size_t)km_round_up(r->sample_count, TILE);
     r->places = calloc((size_t)ks, sizeof *r->places);
     r->sample = calloc(count * (size_t)d, sizeof *r->sample);
@@ -111,7 +111,7 @@ typedef enum kind { MERGED, SPLIT, SWAPPED, KINDS } kind;
 // Whether a K has a trial of that kind: none without new models to start from, and none that rests.
 static int has_trial(const refiner *r, int64_t q, kind of) {
     const place *own = &r->places[q];
-    if (!(r->best[q].inertia > 0) || r->spec->clusters[q] >= r->engine->n) return 0;
+    if (!(r->best[q].inertia > 0) || r->spec->clusters[q] >= r->engine->n_all) return 0;
     if (of == MERGED) return q + 1 < r->spec->clusters_count && own->tried_after != r->places[q + 1].version;
     if (of == SPLIT) return q > 0 && own->tried_before != r->places[q - 1].version;
     return r->spec->clusters[q] > 1 && own->failures < PATIENCE && own->confirmed < CONFIRMED;
@@ -212,7 +212,7 @@ static km_status refiner_open(refiner *r, km_engine *engine, km_sweep_best *best
 // The work that refinement may do, in iterations x K.
 static void set_work(refiner *r) {
     double free_work =
-        (can_exchange(r) ? WORK_FREE_WHOLE : WORK_FREE) / ((double)r->engine->n * (double)r->engine->d);
+        (can_exchange(r) ? WORK_FREE_WHOLE : WORK_FREE) / ((double)r->engine->n_all * (double)r->engine->d);
     double all = fmax(SHARE_ALL * (double)r->params->sweep_work, free_work);
     r->work_all = (int64_t)fmin(all, 0x1p60);
     r->work_rounds = (int64_t)fmin(all * (SHARE_ROUNDS / SHARE_ALL), 0x1p60);

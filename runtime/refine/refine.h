@@ -11,9 +11,9 @@ typedef struct km_refine_params {
     int64_t sweep_work; // Of all restarts: iterations x K.
     km_stop stop;       // As in the sweep.
     double total_square;
-    const double *weights; // Of the points, or NULL.
-    uint64_t seed;         // Of what is drawn here.
-    int64_t threads;       // Of the host; they change no result.
+    const km_data *data; // Whose points the engine has: of the sample's weights.
+    uint64_t seed;       // Of what is drawn here.
+    int64_t threads;     // Of the host; they change no result.
     const km_log *log;
     int (*progress)(void *user, const km_progress *progress);
     void *progress_user;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The sample that moves and exchanges look at: points that lie on the host, all of a small table.
 #include "../../base/error.h"
+#include "../share.h"
 #include "refiner.h"
 
 #include <math.h>
@@ -9,13 +10,15 @@
 
 km_status km_refine_sample_fetch(refiner *r, km_error *err) {
     km_status status;
-    int64_t n = r->engine->n, d = r->engine->d, count = r->sample_count;
+    int64_t n = r->engine->n_all, d = r->engine->d, count = r->sample_count;
     int64_t *indices = calloc((size_t)count, sizeof *indices);
     if (!indices) return km_fail_memory(err, "the refinement's sample", count * 8);
     for (int64_t i = 0; i < count; i++) {
         indices[i] = km_draw_of_part(r->params->seed, DRAWS_FIRST + (uint64_t)DRAWS_SAMPLE, i, count, n);
-        r->sample_weights[i] = r->params->weights ? r->params->weights[indices[i]] : 1;
+        r->sample_weights[i] = 1;
     }
+    if (km_data_weights(r->params->data))
+        KM_TRY_GOTO(km_data_weights_at(r->sample_weights, r->params->data, indices, count, err));
     KM_TRY_GOTO(r->backend->rows(r->engine, r->sample_rows, indices, count, err));
     for (int64_t i = 0; i < count; i++)
         for (int64_t f = 0; f < d; f++) r->sample[km_tile_at(i, d) + f * TILE] = r->sample_rows[i * d + f];

@@ -23,10 +23,11 @@ km_status km_refine_trial_new(trial **out, refiner *r, int64_t q, int is_move, k
                  .centroids = malloc((size_t)bytes),
                  .before = HUGE_VAL,
                  .inertia = HUGE_VAL,
-                 .limit = !is_move          ? HUGE_VAL
-                          : can_exchange(r) ? r->best[q].inertia *
-                                                  (1 + EXCHANGE_TOLERANCE(r->spec->clusters[q], r->engine->n))
-                                            : r->best[q].inertia,
+                 .limit = !is_move ? HUGE_VAL
+                          : can_exchange(r)
+                              ? r->best[q].inertia *
+                                    (1 + EXCHANGE_TOLERANCE(r->spec->clusters[q], r->engine->n_all))
+                              : r->best[q].inertia,
                  .is_move = is_move};
     if (!t->centroids) return km_fail_memory(err, "the centroids of a run", bytes);
     r->trials_count++;
@@ -63,7 +64,7 @@ static km_status trial_serve(refiner *r, int64_t slot, km_error *err) {
         r->work += (state->iterations + 1) * r->spec->clusters[t->k_index];
         KM_TRY(trial_read(r, t, slot, err));
         int64_t k = r->spec->clusters[t->k_index], d = r->engine->d;
-        t->rounding = km_inertia_rounding(t->centroids, t->centroids + k * d, k, d, r->engine->n,
+        t->rounding = km_inertia_rounding(t->centroids, t->centroids + k * d, k, d, r->engine->n_all,
                                           r->params->total_square);
         return KM_OK;
     }

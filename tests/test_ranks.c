@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+// Several ranks with a share of the points each find what one process finds, to the last bit. Here they are threads:
+// the library knows a communicator, not what is behind it.
+#include "quiet_check.h"
+#include "reference.h"
+#include "short_form.h"
+#include <kmgen/data.h>
+#include <kmgen/fit.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS_MAX = 7 };
+
+// Ranks as threads ------------------------------------------------------------------------------------------
+
+// Ranks add in the order in which they come, which differs from time to time.
+typedef struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    int64_t size, arrived, left, count, calls;
+    double *sums;
+    int is_lost; // a rank has gone
+    int is_odd;  // ranks came with different counts
+    int64_t failures;
+    char sentence[1024]; // of the first that failed alone
+} meeting;
+
+typedef struct rank {
+    meeting *at;
+    km_communicator communicator;
+    const ref_data *points;
+    const void *values;
+    int64_t first, count;
+    km_spec *spec;
+    km_fit_params params;
+    const double *weights;
+    km_status status;
+    km_error err;
+    km_result *result;
+    int64_t stop_at, asked; // the callback's question that this rank answers by a stop; 0: none
+    int64_t lose_at, sums;  // the sum that this rank does not come to
+} rank;
+
+static int sum(void *user, double *values, int64_t count) {
+    rank *r = user;
+    meeting *m = r->at;
+    if (++r->sums == r->lose_at) m->is_lost = 1;
+    pthread_mutex_lock(&m->lock);
+    while (m->left > 0 && !m->is_lost) pthread_cond_wait(&m->moved, &m->lock); // the meeting before
+    if (m->arrived == 0) {
+        m->count = count;
+        m->sums = realloc(m->sums, (size_t)count * sizeof *m->sums);
+        memset(m->sums, 0, (size_t)count * sizeof *m->sums);
+        m->calls++;
+    }
+    m->is_odd |= m->count != count;
+    m->is_lost |= m->is_odd;
+    for (int64_t i = 0; i < count && !m->is_lost; i++) m->sums[i] += values[i];
+    if (++m->arrived == m->size) {
+        m->left = m->size;
+        m->arrived = 0;
+    }
+    pthread_cond_broadcast(&m->moved);
+    while (m->left == 0 && !m->is_lost) pthread_cond_wait(&m->moved, &m->lock);
+    if (!m->is_lost) {
+        memcpy(values, m->sums, (size_t)count * sizeof *values);
+        m->left--;
+    }
+    int is_lost = m->is_lost;
+    pthread_cond_broadcast(&m->moved);
+    pthread_mutex_unlock(&m->lock);
+    return is_lost;
+}
+
+static void end_all(void *user, const char *sentence) {
+    meeting *m = ((rank *)user)->at;
+    pthread_mutex_lock(&m->lock);
+    if (m->failures++ == 0) snprintf(m->sentence, sizeof m->sentence, "%s", sentence);
+    m->is_lost = 1;
+    pthread_cond_broadcast(&m->moved);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static int answer(void *user, const km_progress *progress) {
+    rank *r = user;
+    (void)progress;
+    return r->stop_at && ++r->asked >= r->stop_at;
+}
+
+static void *run(void *user) {
+    rank *r = user;
+    km_data *data = NULL;
+    const char *values = r->values;
+    int64_t row = r->points->d * (r->points->type == KM_FLOAT64 ? 8 : 4);
+    r->status = km_data_from_memory(&data, values + r->first * row, r->count, r->points->d, r->points->type,
+                                    0, 0, r->weights ? r->weights + r->first : NULL, &r->err);
+    if (r->status == KM_OK) r->status = km_fit(&r->result, r->spec, data, &r->params, &r->err);
+    km_data_destroy(&data);
+    return NULL;
+}
+
+typedef struct job {
+    ref_data points;
+    void *values;
+    km_spec spec;
+    km_fit_params params;
+} job;
+
+static job job_open(ref_data points, const char *clusters, int64_t n_init) {
+    job j = {.points = points, .values = ref_values(&points)};
+    km_error err = {{0}};
+    km_spec_init(&j.spec);
+    ck_assert_int_eq(km_spec_set_clusters(&j.spec, clusters, &err), KM_OK);
+    j.spec.type = points.type;
+    j.spec.n_init = n_init;
+    km_fit_params_init(&j.params);
+    j.params.device = KM_HOST;
+    j.params.seed = 3;
+    j.params.max_iter = 8;
+    j.params.labels = KM_LABELS_ALL;
+    j.params.threads = 2;
+    return j;
+}
+
+static void job_close(job *j) {
+    km_spec_clear(&j->spec);
+    free(j->values);
+    ref_data_free(&j->points);
+}
+
+// `size` ranks that each have a thread, or two for every other one.
+static void meet(rank *ranks, meeting *m, const job *j, int64_t size, km_spec *spec) {
+    *m = (meeting){.size = size};
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->moved, NULL);
+    for (int64_t r = 0; r < size; r++) {
+        rank *own = &ranks[r];
+        *own = (rank){.at = m,
+                      .communicator = {r, size, 0, sum, end_all, own},
+                      .points = &j->points,
+                      .values = j->values,
+                      .spec = spec,
+                      .params = j->params,
+                      .weights = j->points.w};
+        km_share_of(&own->first, &own->count, j->points.n, r, size);
+        own->params.threads = 1 + r % 2;
+        own->params.communicator = &own->communicator;
+        own->params.progress = answer;
+        own->params.progress_user = own;
+    }
+}
+
+static void go(rank *ranks, meeting *m) {
+    pthread_t threads[RANKS_MAX];
+    for (int64_t r = 0; r < m->size; r++)
+        ck_assert_int_eq(pthread_create(&threads[r], NULL, run, &ranks[r]), 0);
+    for (int64_t r = 0; r < m->size; r++) pthread_join(threads[r], NULL);
+    ck_assert_msg(!m->is_odd, "ranks came to a sum with different counts");
+}
+
+static void part(rank *ranks, meeting *m) {
+    for (int64_t r = 0; r < m->size; r++) km_result_destroy(&ranks[r].result);
+    free(m->sums);
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->moved);
+}
+
+// The same bits ---------------------------------------------------------------------------------------------
+
+static km_result *fit_alone(const job *j) {
+    km_error err = {{0}};
+    km_result *result = NULL;
+    km_fit_params params = j->params;
+    km_data *data = NULL;
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    ck_assert_int_eq(km_data_from_memory(&data, j->values, j->points.n, j->points.d, j->points.type, 0, 0,
+                                         j->points.w, &err),
+                     KM_OK);
+    km_status status = km_fit(&result, &j->spec, data, &params, &err);
+    ck_assert_msg(status == KM_OK, "%s", err.text);
+    km_data_destroy(&data);
+    return result;
+}
+
+static void check_rank(const rank *r, const km_result *alone, int64_t size) {
+    ck_assert_msg(r->status == KM_OK, "rank %d of %d: %s", (int)r->communicator.rank, (int)size, r->err.text);
+    const km_result *own = r->result;
+    ck_assert_int_eq(own->n, alone->n);
+    ck_assert_int_eq(own->rows, r->count);
+    ck_assert_int_eq(own->first_row, r->first);
+    ck_assert_int_eq(own->rows_all, alone->n);
+    for (int64_t m = 0; m < alone->models_count; m++) {
+        const km_model *a = &alone->models[m], *b = &own->models[m];
+        ck_assert_msg(memcmp(a->centroids, b->centroids, (size_t)(a->k * own->d) * sizeof(double)) == 0,
+                      "other centroids of K=%d on rank %d of %d", a->k, (int)r->communicator.rank, (int)size);
+        ck_assert_double_eq(a->inertia, b->inertia);
+        if (r->params.labels == KM_LABELS_ALL && r->count)
+            ck_assert(memcmp(a->labels + r->first, b->labels, (size_t)r->count * sizeof(int32_t)) == 0);
+    }
+    ck_assert_msg(km_result_digest(own) == km_result_digest(alone), "another digest on rank %d of %d",
+                  (int)r->communicator.rank, (int)size);
+}
+
+static void check_ranks(const job *j) {
+    km_result *alone = fit_alone(j);
+    for (int i = 0; i < 4; i++) {
+        rank ranks[RANKS_MAX];
+        meeting m;
+        km_spec spec = j->spec;
+        meet(ranks, &m, j, (int64_t[]){1, 2, 3, 7}[i], &spec);
+        go(ranks, &m);
+        for (int64_t r = 0; r < m.size; r++) check_rank(&ranks[r], alone, m.size);
+        ck_assert_int_eq(m.failures, 0);
+        part(ranks, &m);
+    }
+    km_result_destroy(&alone);
+}
+
+// Clusters; equal points and ties; one point far out; weights; rows of one direction; quartiles; random starts; a point
+// a cluster, so that some stay empty and are moved.
+START_TEST(same_bits_on_any_number_of_ranks) {
+    enum { BLOBS, GRID, FAR, WEIGHTS, COSINE, ROBUST, RANDOM, EMPTY };
+    const km_type type = _i % 2 ? KM_FLOAT64 : KM_FLOAT32;
+    const int kind = _i / 2;
+    if (!is_whole() && kind % 2 != _i % 2) return;
+    int64_t n = is_whole() ? 480011 : 200003;
+    ref_data points = kind == GRID || kind == EMPTY ? ref_grid(n, 4, kind == GRID ? 4 : 2, 23, type)
+                                                    : ref_blobs(n, 4, 6, 3.0, 23, type);
+    if (kind == FAR) points.x[n / 3 * 4 + 1] = ref_round(3e7, type);
+    if (kind == WEIGHTS) ref_weigh(&points, 5);
+    job j = job_open(points, kind == EMPTY ? "12,18" : "2..5", 2);
+    if (kind == COSINE) j.spec.metric = KM_METRIC_COSINE;
+    if (kind == ROBUST) j.params.scale = KM_SCALE_ROBUST;
+    if (kind == RANDOM) j.params.init = KM_INIT_RANDOM;
+    if (kind == BLOBS)
+        j.params.criteria = (uint64_t)1 << KM_CRITERION_silhouette | (uint64_t)1 << KM_CRITERION_stability;
+    if (kind == WEIGHTS) j.params.criteria = (uint64_t)1 << KM_CRITERION_silhouette_euclidean;
+    if (kind == ROBUST) j.params.labels = KM_LABELS_BEST;
+    check_ranks(&j);
+    job_close(&j);
+}
+END_TEST
+
+// A pass takes one sum, of as many numbers as the plan says.
+START_TEST(a_pass_takes_one_sum) {
+    job j = job_open(ref_blobs(140000, 3, 5, 3.0, 7, KM_FLOAT32), "6", 1);
+    rank ranks[RANKS_MAX];
+    meeting m;
+    j.params.refine = 0;
+    meet(ranks, &m, &j, 2, &j.spec);
+    go(ranks, &m);
+    for (int64_t r = 0; r < 2; r++) {
+        ck_assert_msg(ranks[r].status == KM_OK, "%s", ranks[r].err.text);
+        const km_result *result = ranks[r].result;
+        ck_assert_int_gt(result->passes, 1);
+        ck_assert_int_eq(result->counters.exchanges, result->passes);
+        ck_assert_int_eq(result->counters.exchanged_bytes,
+                         result->passes * km_plan_exchange_bytes(&result->plan));
+    }
+    part(ranks, &m);
+    job_close(&j);
+}
+END_TEST
+
+// What goes wrong -------------------------------------------------------------------------------------------
+
+static void check_all_say(rank *ranks, const meeting *m, km_status status, const char *words) {
+    for (int64_t r = 0; r < m->size; r++) {
+        ck_assert_msg(ranks[r].status == status && strstr(ranks[r].err.text, words),
+                      "rank %d: status %d, \"%s\" instead of \"%s\"", (int)r, (int)ranks[r].status,
+                      ranks[r].err.text, words);
+        ck_assert_ptr_null(ranks[r].result);
+    }
+}
+
+START_TEST(all_say_what_one_finds) {
+    job j = job_open(ref_blobs(200003, 4, 6, 3.0, 23, KM_FLOAT64), "2..4", 1);
+    rank ranks[RANKS_MAX];
+    meeting m;
+    if (_i == 0) ((double *)j.values)[150005 * 4 + 1] = INFINITY;
+    if (_i == 5) j.params.max_iter = -1;
+    meet(ranks, &m, &j, 3, &j.spec);
+    if (_i == 1) ranks[0].count -= 5;
+    if (_i == 2) ranks[1].params.seed = 4;
+    for (int r = 0; r < 3; r++) {
+        if (_i == 3) ranks[r].params.algorithm = KM_ALGORITHM_TILES;
+        if (_i == 4) ranks[r].params.criteria = (uint64_t)1 << KM_CRITERION_gap;
+    }
+    go(ranks, &m);
+    static const struct {
+        km_status status;
+        const char *words;
+    } wanted[] = {
+        {KM_ERROR_DATA, "rank 1 of 3: "},
+        {KM_ERROR_USAGE, "need a multiple of 65536"},
+        {KM_ERROR_USAGE, "rank 1 has another plan or other parameters than rank 0"},
+        {KM_ERROR_USAGE, "several ranks: their algorithm is lloyd"},
+        {KM_ERROR_USAGE, "several ranks: gap"},
+        {KM_ERROR_USAGE, "max_iter is -1"},
+    };
+    check_all_say(ranks, &m, wanted[_i].status, wanted[_i].words);
+    if (_i == 0) ck_assert_msg(strstr(ranks[0].err.text, "infinite"), "%s", ranks[0].err.text);
+    ck_assert_int_eq(m.failures, 0); // all know
+    part(ranks, &m);
+    job_close(&j);
+}
+END_TEST
+
+// A value that no type tells apart from the rest is one rank's, and its row is named by all.
+START_TEST(the_rank_that_has_it_names_the_row) {
+    job j = job_open(ref_blobs(200003, 2, 6, 3.0, 23, KM_FLOAT64), "2..4", 1);
+    rank ranks[RANKS_MAX];
+    meeting m;
+    ((double *)j.values)[150005 * 2 + 1] = 1e200;
+    meet(ranks, &m, &j, 3, &j.spec);
+    go(ranks, &m);
+    check_all_say(ranks, &m, KM_ERROR_DATA, "1e+200");
+    part(ranks, &m);
+    job_close(&j);
+}
+END_TEST
+
+// One rank's callback stops it, sooner or later: it tells the others, which end.
+START_TEST(a_rank_that_stops_ends_all) {
+    job j = job_open(ref_blobs(200003, 4, 6, 3.0, 23, KM_FLOAT32), "2..6", 3);
+    int64_t stops = is_whole() ? 40 : 6;
+    for (int64_t stop = 1; stop <= stops; stop++) {
+        rank ranks[RANKS_MAX];
+        meeting m;
+        meet(ranks, &m, &j, 3, &j.spec);
+        ranks[stop % 3].stop_at = stop;
+        go(ranks, &m);
+        int is_done = ranks[0].status == KM_OK; // before it was asked so often
+        for (int64_t r = 0; r < 3 && !is_done; r++) ck_assert_int_ne(ranks[r].status, KM_OK);
+        if (!is_done && m.failures) ck_assert_msg(strstr(m.sentence, "interrupted"), "%s", m.sentence);
+        part(ranks, &m);
+    }
+    job_close(&j);
+}
+END_TEST
+
+// A rank is lost at each of the sums in turn: the others end with a sentence.
+START_TEST(a_lost_rank_ends_all) {
+    job j = job_open(ref_blobs(140000, 4, 6, 3.0, 23, KM_FLOAT32), "2..4", 1);
+    rank ranks[RANKS_MAX];
+    meeting m;
+    meet(ranks, &m, &j, 2, &j.spec);
+    go(ranks, &m);
+    int64_t sums = ranks[0].sums, step = is_whole() ? 1 : 1 + sums / 12;
+    part(ranks, &m);
+    ck_assert_int_gt(sums, 20);
+    for (int64_t at = 1; at <= sums; at += step) {
+        meet(ranks, &m, &j, 2, &j.spec);
+        ranks[1].lose_at = at;
+        go(ranks, &m);
+        check_all_say(ranks, &m, KM_ERROR_IO, "another rank has ended");
+        part(ranks, &m);
+    }
+    job_close(&j);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("ranks");
+    TCase *same = tcase_create("same"), *wrong = tcase_create("wrong");
+    tcase_set_timeout(same, 120);
+    tcase_set_timeout(wrong, 120);
+    tcase_add_loop_test(same, same_bits_on_any_number_of_ranks, 0, 16);
+    tcase_add_test(same, a_pass_takes_one_sum);
+    tcase_add_loop_test(wrong, all_say_what_one_finds, 0, 6);
+    tcase_add_test(wrong, the_rank_that_has_it_names_the_row);
+    tcase_add_test(wrong, a_rank_that_stops_ends_all);
+    tcase_add_test(wrong, a_lost_rank_ends_all);
+    suite_add_tcase(suite, same);
+    suite_add_tcase(suite, wrong);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
