@@ -6,6 +6,7 @@
 #include <kmgen/kmgen.h>
 #include <kmgen/spec.h>
 #include <kmgen/data.h>
+#include <kmgen/fit.h>
 #include <kmgen/plan.h>
 #include <kmgen/model.h>
 #include <kmgen/module.h>
@@ -18,6 +19,17 @@
 
 // Exit statuses of the program.
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+// Ranks -----------------------------------------------------------------------------------------------------
+// Of kmgen-mpi (mpi.c); kmgen is alone (alone.c).
+
+// First of all in main, and last: the exit status of all ranks.
+void cli_ranks_begin(int *argc, char ***argv);
+int cli_ranks_end(int exit);
+// The others; NULL: there are none.
+const km_communicator *cli_ranks(void);
+// The largest exit status of any rank, after the lowest that failed has said why. Without others `exit`.
+int cli_ranks_agree(int exit);
 
 // Options ---------------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ typedef struct fit_options {
 typedef struct fit_job {
     km_spec spec;
     km_data *data;
+    km_data *part; // this rank's, where there are others; NULL
     double *init_rows;
     char *source_text;
     km_result *result;
@@ -288,11 +289,26 @@ static int check_pairs(const fit_options *options, const cli_parser *parser) {
     return cli_data_check(&options->data, parser, options->data_path);
 }
 
+// What several ranks do not do.
+static int check_ranks(const fit_options *options, const cli_command *command) {
+    const char *labels = options->outputs[OUT_LABELS].path,
+               *format = labels ? km_output_format(labels) : NULL;
+    if (!cli_ranks()) return 0;
+    if (labels && (!format || strcmp(format, "npy") != 0))
+        return cli_usage(command, "several ranks write labels as .npy, got '%s'", labels);
+    if (options->outputs[OUT_TABLE].path || options->outputs[OUT_REPORT].path)
+        return cli_usage(command, "several ranks write no %s: write --labels, --json or --model",
+                         options->outputs[OUT_TABLE].path ? "--output" : "--report");
+    if (strcmp(options->data_path, "-") == 0)
+        return cli_usage(command, "several ranks cannot read standard input; name a file that all have");
+    return 0;
+}
+
 // Before anything is read: usage that is wrong whatever the files hold, and outputs that cannot be written.
 static int check(const fit_options *options, const cli_parser *parser) {
     const char *inputs[7] = {options->data_path};
     int count = 1;
-    if (check_pairs(options, parser)) return CLI_USAGE;
+    if (check_pairs(options, parser) || check_ranks(options, parser->command)) return CLI_USAGE;
     for (int p = OUT_PLOT; p < OUT_COUNT; p++) {
         const char *plot = options->outputs[p].path;
         if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png") && !ends_with(plot, ".pdf"))
@@ -391,6 +407,15 @@ static km_status open_data(fit_job *job, fit_options *options, km_error *err) {
     return status;
 }
 
+// The rows that this rank has of all.
+static km_status take_share(fit_job *job, km_error *err) {
+    const km_communicator *ranks = cli_ranks();
+    int64_t first, count;
+    if (!ranks) return KM_OK;
+    km_share_of(&first, &count, km_data_points(job->data), ranks->rank, ranks->size);
+    return km_data_range(&job->part, job->data, first, count, err);
+}
+
 // Spec and data, ready for km_fit: 0 or an exit status after a message.
 static int prepare(fit_job *job, fit_options *options, const cli_command *command) {
     km_error err = {""};
@@ -409,7 +434,9 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     if (status == KM_OK)
         status = km_output_params_check(&options->output, job->data, options->outputs[OUT_TABLE].path != NULL,
                                         &err);
+    if (status == KM_OK) status = take_share(job, &err);
     if (status == KM_OK) status = read_init(job, options, &err);
+    options->fit.communicator = options->output.communicator = cli_ranks();
     if (status == KM_OK && options->source) status = read_source(&job->source_text, options->source, &err);
     if (status == KM_OK) status = cli_tuning_read(&options->tuning, &err);
     options->fit.source_text = job->source_text;
@@ -435,8 +462,11 @@ static int dry_run(const fit_job *job, const fit_options *options) {
     km_plan plan;
     char *text = NULL;
     km_plan_init(&plan);
-    km_status status = km_fit_plan(&plan, &job->spec, job->data, &options->fit, &err);
+    km_status status = km_fit_plan(&plan, &job->spec, job->part ? job->part : job->data, &options->fit, &err);
     // A plan that does not fit the memory is shown first, then the error.
+    if (cli_ranks() && plan.design != KM_DESIGN_NONE)
+        printf("%lld ranks; the totals of a pass: %lld bytes on each\n", (long long)cli_ranks()->size,
+               (long long)km_plan_exchange_bytes(&plan));
     if (plan.design != KM_DESIGN_NONE) {
         km_status explained = km_plan_explain(&text, &plan, &err);
         if (explained == KM_OK) cli_wrapped(stdout, text, cli_width(STDOUT_FILENO));
@@ -488,13 +518,15 @@ static km_status write_output(int which, const char *path, const void *user, km_
     const fit_job *job = ((const fitted *)user)->job;
     const fit_options *options = ((const fitted *)user)->options;
     const km_result *result = job->result;
+    const km_data *data = job->part ? job->part : job->data;
+    if (cli_ranks() && cli_ranks()->rank != 0 && which != OUT_LABELS) return KM_OK;
     switch (which) {
     case OUT_JSON:
         return write_json(path, result, err);
     case OUT_MODEL:
         return km_predictor_write(path, result, result->selection.best, err);
     case OUT_LABELS:
-        return km_result_write_labels(path, result, job->data, &options->output, err);
+        return km_result_write_labels(path, result, data, &options->output, err);
     case OUT_CENTROIDS:
         return km_result_write_centroids(path, result, result->selection.best, err);
     case OUT_TABLE:
@@ -518,7 +550,8 @@ static km_status show(const void *user, km_error *err) {
 static int run_fit(fit_job *job, fit_options *options) {
     km_error err = {""};
     cli_interrupts_catch();
-    km_status status = km_fit(&job->result, &job->spec, job->data, &options->fit, &err);
+    const km_data *data = job->part ? job->part : job->data;
+    km_status status = km_fit(&job->result, &job->spec, data, &options->fit, &err);
     cli_progress_clear();
     // A compiler that the same Ctrl-C ended makes another error: what counts is that the user stopped the fit.
     if (status != KM_OK && (cli_interrupted() || status == KM_ERROR_INTERRUPTED)) {
@@ -566,12 +599,13 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (parse(&options, &parser)) return parser.exit;
     options.command = options.outputs[OUT_REPORT].path ? command_line(argc, argv) : NULL;
     km_spec_init(&job.spec);
-    int exit = prepare(&job, &options, command);
+    int exit = cli_ranks_agree(prepare(&job, &options, command));
     if (!exit) exit = options.dry_run ? dry_run(&job, &options) : run_fit(&job, &options);
     km_timing timing = {0};
     int shows_times = job.result && cli_verbose && !cli_quiet;
     if (shows_times) timing = job.result->timing;
     km_result_destroy(&job.result);
+    km_data_destroy(&job.part);
     km_data_destroy(&job.data);
     free(job.init_rows);
     free(job.source_text);

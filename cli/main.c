@@ -40,7 +40,13 @@ static int refuse(const char *word) {
     return cli_usage(NULL, "unknown subcommand '%s'", word);
 }
 
-int main(int argc, char **argv) {
+// What several ranks have something to do in.
+static int is_for_ranks(const cli_command *command) {
+    return command == &cli_command_fit || command == &cli_command_help || command == &cli_command_version ||
+           command == &cli_command_info;
+}
+
+static int run(int argc, char **argv) {
     cli_times_begin();
     if (argc < 2) {
         cli_usage(NULL, "name a subcommand, e.g. 'kmgen fit DATA -k 2..10'");
@@ -50,7 +56,9 @@ int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN);
     const cli_command *command = find(argv[1]);
     int status;
-    if (command) {
+    if (cli_ranks() && !is_for_ranks(command)) {
+        status = cli_usage(NULL, "several ranks do 'fit' alone; run '%s' by kmgen", argv[1]);
+    } else if (command) {
         status = command->run(command, argc - 1, argv + 1);
     } else if (argv[1][0] == '-' || cli_is_yaml(argv[1])) {
         status =
@@ -65,4 +73,9 @@ int main(int argc, char **argv) {
         if (status == CLI_DONE) status = CLI_FAILED;
     }
     return status;
+}
+
+int main(int argc, char **argv) {
+    cli_ranks_begin(&argc, &argv);
+    return cli_ranks_end(run(argc, argv));
 }

@@ -4,6 +4,7 @@
 #ifndef KMGEN_OUTPUT_H
 #define KMGEN_OUTPUT_H
 #include <kmgen/data.h>
+#include <kmgen/fit.h>
 #include <kmgen/kmgen.h>
 #include <kmgen/result.h>
 KM_BEGIN
@@ -18,6 +19,9 @@ typedef struct km_output_params {
     /// Default NULL: rows are numbered from 1.
     const char *id;
     int64_t threads; ///< CPU threads. Default 0: all cores. Never changes what is written.
+    /// Of km_result_write_labels: the ranks that made the result (km_fit_params.communicator). All of them call it, and
+    /// write the labels of all rows into one .npy, in a folder that all of them have. Default NULL: one process.
+    const km_communicator *communicator;
 } km_output_params;
 
 /// Sets every field to its default. The struct owns nothing.

@@ -4,6 +4,7 @@
 #include "assigned.h"
 #include "../data_source.h"
 #include "../unit.h"
+#include "shared.h"
 
 #include <kmgen/output.h>
 
@@ -85,7 +86,14 @@ done:
 
 km_status km_result_write_labels(const char *path, const km_result *result, const km_data *data,
                                  const km_output_params *params, km_error *err) {
-    return write_rows(path, KM_ASSIGNED_LABELS, result, data, params, err);
+    if (!params || !params->communicator)
+        return write_rows(path, KM_ASSIGNED_LABELS, result, data, params, err);
+    km_error unasked = {{0}};
+    if (!err) err = &unasked;
+    KM_TRY(check(result, data, params->all_labels, err));
+    km_sink_format format;
+    KM_TRY(km_sink_format_choose(&format, path, 1u << KM_SINK_NPY, err));
+    return km_shared_labels_write(path, result, params, err);
 }
 
 km_status km_result_write_table(const char *path, const km_result *result, const km_data *data,
