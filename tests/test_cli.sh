@@ -440,6 +440,7 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     run_on "$iris" 0 fit - -k 2..4 --format csv
     run 0 fit "$iris" -k 2..4 --columns petal_length,4 --type f64 --scale standard --n-init 3 --max-iter 50 --tol 0 -v
     in_stderr '^fit: all K and restarts swept in'
+    # shellcheck disable=SC2016 # awk's
     expect "the phases do not add up to the whole" awk '/ ms +[0-9]+%/ { if ($1 == "whole") whole = $2; else sum += $2 }
         END { exit !(whole > 0 && sum > whole - 1 && sum < whole + 1) }' "$work/stderr"
     run 0 fit "$iris" -k 3 --min-changes 5 --init random --criterion davies_bouldin
