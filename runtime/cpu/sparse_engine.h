@@ -9,7 +9,8 @@
 enum {
     SPARSE_CHANGES_SHARE =
         8, // a piece lists changes of one in so many points; beyond that all are added again
-    SPARSE_PARALLEL_MIN = 1 << 16 // numbers of a step that all threads share
+    SPARSE_FEATURES_AT_A_TIME = 64, // of a table that is filled
+    SPARSE_PARALLEL_MIN = 1 << 16   // numbers of a step that all threads share
 };
 
 // The part of |x|^2 up to which a squared distance may be rounding.
@@ -35,7 +36,7 @@ typedef struct cpu_sparse {
     int64_t feature_parts;
 } cpu_sparse;
 
-// Points first .. first + count - 1, of one chunk.
+// sparse_tables.c: points first .. first + count - 1, of one chunk.
 void km_cpu_sparse_rows(cpu_sparse_rows *out, const cpu_engine *engine, int64_t first, int64_t count);
 // A table of doubles and its constants for `columns` centroids, all 0, in *memory, which the caller frees by
 // km_pages_free.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Subsets of columns that a thread has in work (subsets.c), and their last read (subsets_finish.c).
+// Subsets of columns that a thread has in work (subsets.c), tiles of rows for them, and their last read.
 #ifndef KM_RUNTIME_CPU_SUBSETS_H
 #define KM_RUNTIME_CPU_SUBSETS_H
 #include "../explore/best.h"
@@ -40,9 +40,23 @@ typedef struct cpu_subset_block {
         *cells; // of a tile, while the last pass counts by bits (km_cpu_subset_kernels.count_cells), or NULL
 } cpu_subset_block;
 
+static inline double *cpu_subset_partial(const cpu_subset_task *t, const cpu_slot *slot) {
+    return slot->totals + slot->k * t->view.pitch;
+}
+// Whether slot s is read: in the last pass, whether it is the best run of its K.
+static inline int cpu_subset_takes_part(const cpu_subset_task *t, int64_t s, int64_t ks, int is_last) {
+    if (is_last) return t->fits[s % ks].restart == s / ks;
+    return km_slot_is_active(t->slots[s].state.phase);
+}
+
+// subsets_tiles.c
+
 // `count` points from `first` on, which starts an SoA group: whole SoA groups of the subset's columns alone.
 void km_cpu_subset_gather(void *out, const cpu_engine *table, const km_subset *subset, int64_t first,
                           int64_t count);
+// The same, of the subset's columns from `column` on; those before are there.
+void km_cpu_subset_gather_from(uint8_t *to, const cpu_engine *table, const km_subset *subset, int64_t first,
+                               int64_t count, int64_t column);
 // The columns of a tile of rows, where they lie.
 cpu_subset_tile km_cpu_subset_tile(const cpu_engine *table, const km_subset *subset, int64_t first,
                                    int64_t count);
@@ -63,7 +77,8 @@ static inline int64_t cpu_subset_label_bytes(const cpu_engine *table) {
 }
 // Memory of the labels of all runs of a subset.
 km_status km_cpu_subset_labels(cpu_subset_task *t, cpu_subset_block *b, km_error *err);
-// One read of the table for the best runs of all subsets. has_runs: the slots have their last labels and sums.
+// subsets_finish.c: one read of the table for the best runs of all subsets. has_runs: the slots have their last labels
+// and sums.
 km_status km_cpu_subset_block_finish(cpu_subset_block *b, int has_runs, km_error *err);
 
 #endif

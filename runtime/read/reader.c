@@ -122,7 +122,3 @@ km_status km_table_open(km_table *table, const char *path, const km_data_params 
     km_input_close(&input);
     return status;
 }
-
-void km_data_params_init(km_data_params *params) {
-    *params = (km_data_params){.type = KM_FLOAT64, .base = -1};
-}

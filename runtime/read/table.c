@@ -178,3 +178,7 @@ void km_table_read(void *out, const km_table *table, int64_t first, int64_t coun
         converters[table->element][type](to, table->base + (first + done) * row_bytes, &r);
     }
 }
+
+void km_data_params_init(km_data_params *params) {
+    *params = (km_data_params){.type = KM_FLOAT64, .base = -1};
+}
