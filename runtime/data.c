@@ -3,6 +3,7 @@
 #include "data_refuse.h"
 #include "data_source.h"
 #include "data_state.h"
+#include "unit.h"
 #include "../base/error.h"
 #include "../base/size.h"
 #include "share.h"
@@ -255,11 +256,17 @@ km_status km_data_read_points(double *out, const km_data *data, const int64_t *p
                               km_error *err) {
     int64_t d = data->table.columns;
     if (data->share) return km_data_read_shared(out, data, points, count, err);
-    if (data->resident && data->first == 0 && !data->is_unit)
-        return km_resident_read_rows(out, data->resident, points, count, err);
-    for (int64_t i = 0; i < count; i++)
-        KM_TRY(km_data_read(out + i * d, data, points[i], 1, KM_FLOAT64, err));
-    return KM_OK;
+    if (data->draws || (data->resident && data->first)) {
+        for (int64_t i = 0; i < count; i++)
+            KM_TRY(km_data_read(out + i * d, data, points[i], 1, KM_FLOAT64, err));
+        return KM_OK;
+    }
+    if (data->resident) KM_TRY(km_resident_read_rows(out, data->resident, points, count, err));
+    for (int64_t i = 0; i < count && !data->resident; i++)
+        km_table_read(out + i * d, &data->table, km_data_row_of(data, points[i]), 1, KM_FLOAT64);
+    if (!data->resident) fill_in(out, data, count, KM_FLOAT64);
+    for (int64_t i = 0; i < count && data->is_unit; i++) km_unit_row(out + i * d, NULL, d);
+    return km_data_check(data, err);
 }
 
 km_status km_data_read_rows(double *out, const km_data *data, int64_t first, int64_t count, km_error *err) {
