@@ -47,7 +47,7 @@ typedef struct km_label_scores {
     int64_t n;        ///< Points with a label.
     int64_t d;        ///< Features.
     int64_t rows;     ///< Of the data.
-    int64_t left_out; ///< Rows without a label: noise, empty, or dropped from the data.
+    int64_t left_out; ///< Rows that have no label (noise, empty), or were dropped from the data.
     int64_t k;        ///< Different labels.
     km_scale scale;   ///< As in km_score_params.
     double inertia;   ///< sum w |x - c|^2, c the mean of the points of a label.

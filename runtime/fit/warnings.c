@@ -49,8 +49,8 @@ void km_fit_warn_of_features(km_fit_job *f) {
     if (f->scale == KM_SCALE_NONE && high > VARIANCE_RATIO_WARN * low)
         km_result_warn(f->owner, f->params->log,
                        "the variances of columns %lld and %lld differ %.3g times, so the "
-                       "wider ones decide alone; scale standard weighs all features alike",
-                       (long long)high_at + 1, (long long)low_at + 1, high / low);
+                       "wider ones decide alone; to weigh all features alike, scale them (%s)",
+                       (long long)high_at + 1, (long long)low_at + 1, high / low, KM_SAY(SCALE, "standard"));
 }
 
 // Whether labels come from scores in the kernels' type alone; other designs resolve ambiguous points in double.

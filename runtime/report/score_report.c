@@ -54,7 +54,9 @@ km_status km_label_scores_to_table(char **out, const km_label_scores *scores, ui
     km_text text = {0};
     km_text_printf(&text, "%lld points, %lld features, %lld clusters", (long long)scores->n,
                    (long long)scores->d, (long long)scores->k);
-    if (scores->left_out) km_text_printf(&text, "; %lld rows without a label", (long long)scores->left_out);
+    if (scores->left_out)
+        km_text_printf(&text, "; %lld row%s left out: no label, or dropped", (long long)scores->left_out,
+                       scores->left_out == 1 ? "" : "s");
     km_text_printf(&text, "\n\n  %-24s %.10g\n", "inertia", scores->inertia);
     for (int c = 0; c < KM_CRITERION_COUNT; c++) {
         if (!is_shown(scores, criteria, c)) continue;
