@@ -89,6 +89,9 @@ static int refuse_unknown(cli_parser *parser) {
     }
     names[count] = NULL;
     if (matches_count > 1) return cli_usage(parser->command, "--%s may mean %s", word, matches);
+    for (const cli_option *of_fit = cli_command_fit.options; of_fit->name; of_fit++)
+        if (!strcmp(of_fit->name, word))
+            return cli_usage(parser->command, "unknown option --%s, which kmgen fit has", word);
     const char *similar = cli_suggest(word, names);
     if (similar) return cli_usage(parser->command, "unknown option --%s; did you mean --%s?", word, similar);
     return cli_usage(parser->command, "unknown option --%s", word);

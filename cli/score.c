@@ -12,6 +12,7 @@ typedef struct score_options {
     const char *labels, *column;
     cli_output json;
     uint64_t criteria;
+    int metric; // km_metric
     km_data_params data;
     km_score_params score;
 } score_options;
@@ -30,6 +31,9 @@ static int take(score_options *options, const cli_parser *parser, int id) {
         return cli_criteria(parser, &options->criteria);
     case CLI_SCALE:
         return cli_scale(parser, &options->score.scale);
+    case CLI_METRIC:
+        return cli_choice(parser, "--metric", &options->metric,
+                          (const char *const[]){"euclidean", "cosine", NULL});
     case CLI_SEED:
         return cli_seed(parser, &options->score.seed);
     case CLI_WEIGHTS:
@@ -59,6 +63,19 @@ static int check_stdin(const score_options *options, const cli_parser *parser, c
     return 0;
 }
 
+// The metric cosine is the scale unit by another name, as in a fit.
+static int take_metric(score_options *options, const cli_parser *parser) {
+    km_scale *scale = &options->score.scale;
+    if (options->metric != KM_METRIC_COSINE) return 0;
+    if (*scale != KM_SCALE_NONE && *scale != KM_SCALE_UNIT)
+        return cli_usage(parser->command,
+                         "--metric cosine divides each row by its length, which --scale %s does not go with; "
+                         "leave one of them out",
+                         km_scale_name(*scale));
+    *scale = KM_SCALE_UNIT;
+    return 0;
+}
+
 static int parse(score_options *options, cli_parser *parser) {
     for (int id; (id = cli_next(parser)) != CLI_END;) {
         if (id == CLI_STOP) return -1;
@@ -71,7 +88,8 @@ static int parse(score_options *options, cli_parser *parser) {
             cli_usage(parser->command, "--labels FILE is missing: one label for each row of %s", data);
         return -1;
     }
-    parser->exit = cli_data_check(&options->data, parser, data);
+    parser->exit = take_metric(options, parser);
+    if (!parser->exit) parser->exit = cli_data_check(&options->data, parser, data);
     if (!parser->exit) parser->exit = check_stdin(options, parser, data);
     const char *inputs[] = {data, options->labels, options->data.weights, NULL};
     if (!parser->exit) parser->exit = cli_outputs_check(parser->command, &options->json, 1, inputs);
@@ -133,6 +151,7 @@ static const cli_option options_list[] = {
     {CLI_CRITERIA, "criteria", 0, "LIST",
      "these criteria only; names with commas between them; default: all"},
     {CLI_SCALE, "scale", 0, "none|standard|minmax|robust|unit", "\nscale the features first, as a fit did"},
+    {CLI_METRIC, "metric", 0, "euclidean|cosine", "\nof the fit; cosine: rows are divided by their length"},
     CLI_WEIGHTS_OPTIONS,
     CLI_DATA_OPTIONS,
     {CLI_JSON, "json", 0, "FILE", "write the scores as JSON; with - standard output holds only that"},

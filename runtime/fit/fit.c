@@ -57,6 +57,15 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
     return KM_OK;
 }
 
+// All criteria are those that the metric has: with the cosine, none that need fits of other points.
+static uint64_t criteria_of_all(uint64_t criteria, int is_cosine) {
+    uint64_t all = ((uint64_t)1 << KM_CRITERION_COUNT) - 1;
+    if (!is_cosine || (criteria & all) != all) return criteria;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        if (km_criterion_needs((km_criterion)c) == KM_NEEDS_FITS) criteria &= ~((uint64_t)1 << c);
+    return criteria;
+}
+
 // The params with what the spec says where they leave it open.
 static km_fit_params completed(const km_fit_params *params, const km_spec *spec) {
     km_fit_params own;
@@ -69,6 +78,8 @@ static km_fit_params completed(const km_fit_params *params, const km_spec *spec)
         own.threads = km_max(1, km_host_threads(0) / km_max(own.communicator->local_size, 1));
     if (own.max_iter == 0) own.max_iter = spec->max_iter;
     if (own.tol == KM_TOL_SPEC) own.tol = spec->tol;
+    own.criteria =
+        criteria_of_all(own.criteria, spec->metric == KM_METRIC_COSINE || own.scale == KM_SCALE_UNIT);
     return own;
 }
 
