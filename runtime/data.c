@@ -288,6 +288,10 @@ int km_data_is_unit(const km_data *data) {
     return data->is_unit;
 }
 
+double km_data_unit_rounding(const km_data *data) {
+    return data->unit_rounding;
+}
+
 const km_csr *km_data_csr(const km_data *data) {
     return data->table.csr;
 }

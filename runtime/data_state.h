@@ -26,6 +26,7 @@ struct km_data {
     int is_piece;           // of a longer text: no row may be left
     int is_memory;          // the caller's, which no option of reading applies to
     int drops;              // rows with missing values are left out
+    double unit_rounding;   // km_data_unit_rounding
     int is_unit;            // rows are divided by their length when they are read (km_data_unit), of a part
     int64_t *owned_kept;    // `kept` of these, where some rows have no length
     km_data *base;          // which was made for them, and goes with them; NULL

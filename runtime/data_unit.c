@@ -103,14 +103,46 @@ done:
     return status;
 }
 
+// Whether a value is a float, or a number of as many decimal digits as tell floats apart.
+static int is_short(double value) {
+    char text[32];
+    if (value == (double)(float)value) return 1;
+    snprintf(text, sizeof text, "%.9g", value);
+    return strtod(text, NULL) == value;
+}
+
+// Whether values have no more digits than floats, by those of some rows: floats that went through a text or a table of
+// doubles.
+static km_status look_at_digits(int *is_single, const km_data *data, km_error *err) {
+    enum { ROWS = 64, VALUES = 4096 };
+    const km_csr *csr = km_data_csr(data);
+    int64_t d = data->table.columns, rows = km_min(data->n, km_max(1, km_min(ROWS, VALUES / d)));
+    *is_single = csr ? csr->type == KM_FLOAT32 : km_data_is_single(data);
+    if (*is_single || rows == 0) return KM_OK;
+    double *row = malloc((size_t)d * sizeof *row);
+    if (!row) return km_fail_memory(err, "a row", d * (int64_t)sizeof *row);
+    km_status status = KM_OK;
+    *is_single = 1;
+    for (int64_t i = 0; i < rows && *is_single && status == KM_OK; i++) {
+        status = km_data_read(row, data, (int64_t)((double)i * (double)data->n / (double)rows), 1, KM_FLOAT64,
+                              err);
+        for (int64_t f = 0; f < d && *is_single && status == KM_OK; f++) *is_single = is_short(row[f]);
+    }
+    free(row);
+    return status;
+}
+
 km_status km_data_unit(km_data **view, const km_data *data, km_error *err) {
     const km_data *from = *view ? *view : data;
     km_data *unit = NULL;
+    int is_single;
+    KM_TRY(look_at_digits(&is_single, from, err));
     KM_TRY(km_data_part(&unit, from, 0, from->n, err));
     unit->weights = from->weights;
     unit->prepared = from->prepared;
     unit->is_piece = from->is_piece;
     unit->is_unit = 1;
+    unit->unit_rounding = is_single ? 0x1p-22 : 0x1p-50;
     km_status status = check_zeros(unit, from, err);
     if (status != KM_OK) {
         km_data_destroy(&unit);

@@ -163,6 +163,7 @@ km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_
     part->fill = data->fill;
     part->resident = data->resident;
     part->is_unit = data->is_unit;
+    part->unit_rounding = data->unit_rounding;
     part->drops = data->drops;
     part->is_range = data->is_range;
     part->share = data->share;

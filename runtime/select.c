@@ -293,8 +293,9 @@ static double centroid_square(const km_score_input *in, int64_t j) {
 }
 
 // Whether a cluster's points are all equal and its sse is rounding of the centroid alone: then all have the same
-// distance from it. Different points do not, even where they differ in their last bits only.
+// distance from it. Different points do not, even where they differ in their last bits only, unless that is rounding.
 static int is_cluster_zero(const km_score_input *in, int64_t j, double size) {
+    if (in->sse[j] <= in->rounding * in->rounding * in->weights[j]) return 1;
     const double bit = in->type == KM_FLOAT32 ? 0x1p-24 : 0x1p-52, differ = 0x1p-8;
     double square = in->weights[j] * fmax(centroid_square(in, j), size), sse = in->sse[j];
     if (sse > km_mean_rounding2(in->counts[j], in->type) * square) return 0;
@@ -335,7 +336,8 @@ static int is_zero_inertia(const km_score_input *in) {
     double rounding2 = km_mean_rounding2(points_of(in), in->type), largest = 0;
     for (int64_t j = 0; j < in->k; j++)
         if (in->weights[j] > 0) largest = fmax(largest, centroid_square(in, j));
-    if (within_of(in) > rounding2 * in->total_weight * largest) return 0; // nearly always
+    double most = fmax(rounding2 * largest, in->rounding * in->rounding);
+    if (within_of(in) > most * in->total_weight) return 0; // nearly always
     double size = typical_square(in, largest);
     for (int64_t j = 0; j < in->k; j++)
         if (in->weights[j] > 0 && !is_cluster_zero(in, j, size)) return 0;

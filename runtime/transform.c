@@ -20,9 +20,6 @@
 enum { SAMPLE_ROWS_MAX = 128, SAMPLE_ROWS_MIN = 16, SAMPLE_VALUES_MAX = 1 << 20 };
 // The square of a column's range, in the data's units, is at least this: squares below it lose digits in double.
 #define SQUARE_MIN 0x1p-960
-// A row that is divided by its length: of rows of one direction, what the values' own rounding leaves in the quotients.
-#define ROUNDING_FLOAT32 0x1p-22
-#define ROUNDING_FLOAT64 0x1p-50
 
 km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err) {
     double *arrays = calloc((size_t)(4 * d), sizeof *arrays);
@@ -135,8 +132,8 @@ static km_status sample_take(sample *s, const km_data *data, int is_csr, km_erro
     *s = (sample){.rows = is_csr ? NULL : malloc((size_t)(count * d) * sizeof(double)),
                   .column = malloc((size_t)count * sizeof(double)),
                   .count = count,
-                  .d = d};
-    if (km_data_is_unit(data)) s->rounding = km_data_is_single(data) ? ROUNDING_FLOAT32 : ROUNDING_FLOAT64;
+                  .d = d,
+                  .rounding = km_data_unit_rounding(data)};
     if ((!s->rows && !is_csr) || !s->column)
         return km_fail_memory(err, "a sample of the points", count * d * 8);
     if (is_csr) return sample_read_csr(s, data, err);

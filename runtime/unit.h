@@ -29,4 +29,8 @@ km_status km_data_unit(km_data **view, const km_data *data, km_error *err);
 // Whether rows of such data come divided by their length.
 int km_data_is_unit(const km_data *data);
 
+// Such rows of one direction differ by so much of a value: what rounding of the values leaves in the quotients. 0 of
+// other data.
+double km_data_unit_rounding(const km_data *data);
+
 #endif

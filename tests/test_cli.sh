@@ -580,7 +580,7 @@ dense 0.95 tensor
 END
     run 2 emit sides.yaml -o - --density 2
     run 0 score "$sparse/from1.svm" --labels "$sparse/from1.svm"
-    in_stdout '^5 points, 5 features, 4 clusters; 1 rows without a label'
+    in_stdout '^5 points, 5 features, 4 clusters; 1 row left out: no label, or dropped'
     rm -f -- *
     if ! built_with cairo; then
         run 2 fit missing.csv --plot p.svg
@@ -906,7 +906,7 @@ models() {
     in_stderr 'none is named label; name that of the labels: --label-column'
     python 'print("name,label"); [print(f"p{i},{i // 50}") for i in range(150)]' >l.csv
     run 0 score "$iris" --labels l.csv --noise 2 --scale standard --threads 1
-    in_stdout '100 points, 4 features, 2 clusters; 50 rows without a label'
+    in_stdout '100 points, 4 features, 2 clusters; 50 rows left out: no label, or dropped'
     rm -f -- l.csv
     run 1 score "$iris" --labels missing.npy
     one_line_error
@@ -1173,11 +1173,37 @@ assert result["scale"] == "robust" and abs(result["models"][0]["inertia"] - 73.1
     run 0 fit counts.csv -k 3 --metric cosine --labels counts_labels.csv -q
     tail -n +2 counts_labels.csv | cut -d, -f2 | paste -d ' ' - - - | sort -u >directions
     expect "other clusters than directions" test "$(tr ' ' '\n' <directions | sort | tr '\n' ' ')" = '0 1 2 '
+    # The same with the digits that floats have, in a text and as nonzeros: no inertia is left, here as in a score.
+    awk 'BEGIN { srand(4); for (i = 0; i < 600; i++) {
+        s = rand() + 0.1; j = i % 3
+        x = s * (4 + 4 * (j == 0)) / 11.7; y = s * (1 + j) / 11.7; z = s * (7 - j) / 11.7
+        printf "%d 1:%.9g 2:%.9g 3:%.9g\n", j, x, y, z } }' >float.svm
+    sed 's/ [123]:/,/g' float.svm >float.csv
+    run 0 fit float.svm -k 2..4 --metric cosine --layout csr --labels float.txt.csv --json float.json -q
+    expect "another K of directions" grep -q '"best": {"k": 3' float.json
+    run 0 fit float.csv --columns 2..4 --header no -k 2..4 --metric cosine --json float.json -q
+    expect "another K of directions" grep -q '"best": {"k": 3' float.json
+    run 0 score float.csv --columns 2..4 --header no --labels float.csv --label-column 1 --metric cosine
+    in_stdout 'Calinski-Harabasz +1$'
     expect "no rows of length 1 in the report" grep -q 'rows divided by their length' r.html
     run 2 fit unit.csv -k 2 --metric cosine --scale minmax --missing drop
     in_stderr 'the scale minmax does not go with'
+    run 2 fit unit.csv -k 2 --metric cosine --missing drop --criteria gap
+    in_stderr 'are not there with the metric cosine'
+    run 0 fit unit.csv -k 2,3 --metric cosine --missing drop --criteria all --json all.json
+    expect "criteria of other fits" grep -q '"prediction_strength": null, "gap": null' all.json
+    expect "no silhouette" grep -q '"silhouette_euclidean": [0-9]' all.json
+    run 0 score unit.csv --labels fit.csv --label-column cluster --metric cosine --missing drop
+    cp "$work/stdout" cosine.txt
+    run 0 score unit.csv --labels fit.csv --label-column cluster --scale unit --missing drop
+    expect "other scores than of the scale unit" cmp -s cosine.txt "$work/stdout"
+    in_stdout '5 points, 2 features, 3 clusters; 1 row left out: no label, or dropped'
+    run 2 score unit.csv --labels fit.csv --metric cosine --scale robust
+    in_stderr '--scale robust does not go with'
     run 2 explore unit.csv --scale unit
     in_stderr 'rows of other lengths'
+    run 2 explore unit.csv --metric cosine
+    in_stderr 'explore: unknown option --metric, which kmgen fit has'
     rm -f -- *
     run 0 fit "$iris" -k 3 --scale standard --model m.json --labels l.npy -o fit.csv --json r.json -q
     run 0 predict m.json "$iris" -o p.csv --labels p.npy --distances d.npy --transform t.csv --score --id 2

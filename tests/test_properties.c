@@ -462,10 +462,21 @@ static void score_by_reference(double *scores, const km_model *model, const ref_
     double *mean = malloc((size_t)fitted->d * sizeof *mean);
     ref_mean_variance(mean, fitted);
     ref_finished whole = ref_finish(fitted, mean, 1);
-    km_score_input input = {
-        model->k,     fitted->d,  model->centroids_fitted, own.weights,  own.counts,        own.sse,
-        own.distance, own.margin, whole.weights[0],        whole.sse[0], whole.distance[0], fitted->type,
-        NULL,         NULL};
+    km_score_input input = {model->k,
+                            fitted->d,
+                            model->centroids_fitted,
+                            own.weights,
+                            own.counts,
+                            own.sse,
+                            own.distance,
+                            own.margin,
+                            whole.weights[0],
+                            whole.sse[0],
+                            whole.distance[0],
+                            fitted->type,
+                            NULL,
+                            NULL,
+                            0};
     ck_assert_int_eq(km_score_models(scores, &input, 1, NULL), KM_OK);
     ref_finished_free(&own);
     ref_finished_free(&whole);

@@ -125,6 +125,9 @@ typedef struct km_score_input {
     /// k: how clearly a valley of lower density parts each cluster from a neighbour, in standard errors; NaN: an empty
     /// cluster, or one that is only a neighbour of others. NULL: not measured.
     const double *valleys;
+    /// Points no farther apart than this are equal but for rounding: rows of one direction that were divided by their
+    /// length. 0: only points of the same coordinates are equal.
+    double rounding;
 } km_score_input;
 
 /// Scores of `count` models in ascending K, by the formulas at KM_CRITERIA. `scores`: the caller's, count x

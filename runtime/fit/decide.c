@@ -6,6 +6,7 @@
 #include "../criteria/criteria.h"
 #include "../criteria/means.h"
 #include "../criteria/valley.h"
+#include "../unit.h"
 #include "../threads.h"
 #include "job.h"
 
@@ -36,7 +37,9 @@ static km_status score_input_of(km_fit_job *f, km_score_input *input, const km_m
                               .total_distance = ldexp(whole->distance[0], -exponent),
                               .type = f->spec.type,
                               .given = f->measured + (model - f->owner->result.models) * KM_CRITERION_COUNT,
-                              .valleys = model->valleys};
+                              .valleys = model->valleys,
+                              .rounding = km_data_unit_rounding(f->data)};
+    if (input->rounding > 0 && f->spec.type == KM_FLOAT32) input->rounding = 0x1p-22; // points are floats
     return KM_OK;
 }
 

@@ -313,10 +313,21 @@ static km_status fill_scores(km_label_scores *out, const scoring *s) {
         given[KM_CRITERION_silhouette] = s->silhouettes / s->total_weight;
     KM_TRY(by_pairs(&given[KM_CRITERION_silhouette_euclidean],
                     &out->score_errors[KM_CRITERION_silhouette_euclidean], s));
-    km_score_input input = {
-        s->k,        s->d,      s->centroids,    s->weights,   s->counts,         s->sse,
-        s->distance, s->margin, s->total_weight, s->total_sse, s->total_distance, KM_FLOAT64,
-        given,       NULL};
+    km_score_input input = {s->k,
+                            s->d,
+                            s->centroids,
+                            s->weights,
+                            s->counts,
+                            s->sse,
+                            s->distance,
+                            s->margin,
+                            s->total_weight,
+                            s->total_sse,
+                            s->total_distance,
+                            KM_FLOAT64,
+                            given,
+                            NULL,
+                            km_data_unit_rounding(s->data)};
     return km_score_models(out->scores, &input, 1, s->err);
 }
 
