@@ -140,6 +140,16 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
     case CLI_SCRATCH:
         fit->scratch_dir = parser->value;
         return 0;
+    case CLI_CHECKPOINT:
+        fit->checkpoint = parser->value;
+        return 0;
+    case CLI_CHECKPOINT_EVERY:
+        if (cli_nonnegative(parser, "--checkpoint-every", &fit->checkpoint_s)) return CLI_USAGE;
+        fit->checkpoint_s *= 60;
+        return 0;
+    case CLI_RESUME:
+        fit->resume = parser->value;
+        return 0;
     case CLI_SOURCE:
         options->source = parser->value;
         return 0;
@@ -285,6 +295,10 @@ static int check_pairs(const fit_options *options, const cli_parser *parser) {
         if (cli_given(parser, CLI_ALGORITHM) && strncmp(options->changes.set[i], "algorithm=", 10) == 0)
             return cli_usage(command, "--algorithm and --set %s say the same; give one of them",
                              options->changes.set[i]);
+    if (options->fit.checkpoint && strcmp(options->fit.checkpoint, "-") == 0)
+        return cli_usage(command, "--checkpoint writes a file, not standard output");
+    if (cli_given(parser, CLI_CHECKPOINT_EVERY) && !options->fit.checkpoint)
+        return cli_usage(command, "--checkpoint-every needs --checkpoint FILE");
     if (check_init(options, command) || check_stdin(options, command)) return CLI_USAGE;
     return cli_data_check(&options->data, parser, options->data_path);
 }
@@ -306,7 +320,8 @@ static int check_ranks(const fit_options *options, const cli_command *command) {
 
 // Before anything is read: usage that is wrong whatever the files hold, and outputs that cannot be written.
 static int check(const fit_options *options, const cli_parser *parser) {
-    const char *inputs[7] = {options->data_path};
+    const char *inputs[8] = {options->data_path};
+    cli_output outputs[OUT_COUNT + 1];
     int count = 1;
     if (check_pairs(options, parser) || check_ranks(options, parser->command)) return CLI_USAGE;
     for (int p = OUT_PLOT; p < OUT_COUNT; p++) {
@@ -324,7 +339,10 @@ static int check(const fit_options *options, const cli_parser *parser) {
     if (init_is_file(options)) inputs[count++] = options->init;
     if (options->source) inputs[count++] = options->source;
     if (options->tuning.path && !cli_tuning_is_none(&options->tuning)) inputs[count++] = options->tuning.path;
-    return cli_outputs_check(parser->command, options->outputs, OUT_COUNT, inputs);
+    // A checkpoint may replace the one that the fit goes on from.
+    memcpy(outputs, options->outputs, sizeof options->outputs);
+    outputs[OUT_COUNT] = (cli_output){"--checkpoint", options->fit.checkpoint, NULL};
+    return cli_outputs_check(parser->command, outputs, OUT_COUNT + 1, inputs);
 }
 
 static int parse(fit_options *options, cli_parser *parser) {
@@ -555,7 +573,11 @@ static int run_fit(fit_job *job, fit_options *options) {
     cli_progress_clear();
     // A compiler that the same Ctrl-C ended makes another error: what counts is that the user stopped the fit.
     if (status != KM_OK && (cli_interrupted() || status == KM_ERROR_INTERRUPTED)) {
-        cli_line(stderr, "kmgen: interrupted; nothing was written");
+        if (options->fit.checkpoint)
+            cli_line(stderr, "kmgen: interrupted; --resume %s goes on from the runs that were done",
+                     options->fit.checkpoint);
+        else
+            cli_line(stderr, "kmgen: interrupted; nothing was written");
         return CLI_FAILED;
     }
     if (status != KM_OK) return cli_error(status, &err);
@@ -683,6 +705,13 @@ static const cli_option options_list[] = {
     {CLI_SCRATCH, "scratch", 0, "DIR",
      "on a CPU: what does not fit into memory lies in temporary files in\nthis folder of a disk; without it, "
      "such a fit is refused"},
+    {CLI_CHECKPOINT, "checkpoint", 0, "FILE",
+     "keep the runs that are done in this file, now and then and where the\nfit is ended"},
+    {CLI_CHECKPOINT_EVERY, "checkpoint-every", 0, "MINUTES", "at most so often; default: 5"},
+    {CLI_RESUME, "resume", 0, "FILE",
+     "go on from a checkpoint of the same fit, to the result that it would\nhave had; other threads and "
+     "other "
+     "outputs may be asked for"},
     {CLI_DEVICE_MEMORY_MAX, "device-memory-max", 0, "BYTES", "likewise, of a GPU's memory"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_SOURCE, "source", 0, "FILE",

@@ -37,6 +37,7 @@ typedef struct sweep {
     km_slot_state *states; // slots_count
     int64_t *slot_restart; // slots_count: the restart that the slot runs; -1: none
     int64_t *next_restart; // clusters_count: the first that was not started yet
+    uint8_t *is_resumed;   // clusters_count x restarts: a checkpoint has it
     km_sweep_best *best;   // clusters_count, of the caller
     double *first_rows;    // restarts x picks x d: the picked points; NULL when there are too many to keep
     double *centroids;     // scratch: K x d of the largest K, then K weights
@@ -50,6 +51,7 @@ static void sweep_free(sweep *s) {
     free(s->states);
     free(s->slot_restart);
     free(s->next_restart);
+    free(s->is_resumed);
     free(s->first_rows);
     free(s->centroids);
 }
@@ -61,8 +63,9 @@ static km_status sweep_alloc(sweep *s, km_error *err) {
     s->states = calloc((size_t)slots, sizeof *s->states);
     s->slot_restart = malloc((size_t)slots * sizeof *s->slot_restart);
     s->next_restart = calloc((size_t)ks, sizeof *s->next_restart);
+    s->is_resumed = calloc((size_t)(ks * s->params->restarts), 1);
     s->centroids = malloc((size_t)(k_max * (s->engine->d + 1)) * sizeof *s->centroids);
-    if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->centroids)
+    if (!s->is_resumed || !s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->centroids)
         return km_fail_memory(err, "the sweep's runs", k_max * s->engine->d * (int64_t)sizeof(double));
     for (int64_t q = 0; q < ks; q++)
         km_contest_init(&s->contests[q], s->best[q].centroids,
@@ -102,6 +105,12 @@ static km_status fetch_first_rows(sweep *s, km_error *err) {
     return s->backend->rows(s->engine, s->first_rows, s->seeds->indices, count, err);
 }
 
+// Moves on over restarts that a checkpoint has.
+static void skip_resumed(sweep *s, int64_t k_index) {
+    int64_t restarts = s->params->restarts, *next = &s->next_restart[k_index];
+    while (*next < restarts && s->is_resumed[k_index * restarts + *next]) ++*next;
+}
+
 // Starts the next restart of the slot's K in it, if one is left.
 static km_status start_next(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot);
@@ -109,41 +118,62 @@ static km_status start_next(sweep *s, int64_t slot, km_error *err) {
     s->slot_restart[slot] = -1;
     if (restart >= s->params->restarts) return KM_OK;
     s->next_restart[k_index]++;
+    skip_resumed(s, k_index);
     s->slot_restart[slot] = restart;
     KM_TRY(first_centroids(s, k_index, restart, err));
     return s->backend->slot_start(s->engine, slot, s->centroids, err);
 }
 
 // Keeps the centroids of a run that is done, where all are wanted.
-static void keep_centroids(const sweep *s, int64_t k_index, int64_t restart) {
+static void keep_centroids(const sweep *s, int64_t k_index, int64_t restart, const double *centroids) {
     int64_t before = 0, sum = 0, d = s->engine->d;
     if (!s->params->restart_centroids) return;
     for (int64_t q = 0; q < s->spec->clusters_count; q++) {
         if (q < k_index) before += s->spec->clusters[q];
         sum += s->spec->clusters[q];
     }
-    memcpy(s->params->restart_centroids + (restart * sum + before) * d, s->centroids,
+    memcpy(s->params->restart_centroids + (restart * sum + before) * d, centroids,
            (size_t)(s->spec->clusters[k_index] * d) * sizeof(double));
+}
+
+// The result of a run.
+static km_status take_run(sweep *s, const km_kept_run *run, km_error *err) {
+    int64_t k = s->spec->clusters[run->k_index], d = s->engine->d;
+    s->work += run->iterations * k;
+    s->best[run->k_index].inertias[run->restart] = run->inertia;
+    keep_centroids(s, run->k_index, run->restart, run->centroids);
+    s->runs_done++;
+    double rounding = km_inertia_rounding(run->centroids, run->centroids + k * d, k, d, s->engine->n_all,
+                                          s->params->total_square);
+    double inertia = isnan(run->inertia) ? HUGE_VAL : run->inertia;
+    km_restart done = {run->restart,   inertia,       rounding,      run->iterations,
+                       run->converged, run->is_fixed, run->centroids};
+    return km_contest_offer(&s->contests[run->k_index], &done, err);
 }
 
 // Reads the result of a run that is done, or that goes no further.
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
-    int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
-    int64_t k = s->spec->clusters[k_index];
+    int64_t k_index = slot_k_index(s, slot), k = s->spec->clusters[k_index];
     const km_slot_state *state = &s->states[slot];
-    double *weights = s->centroids + k * s->engine->d;
-    KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, weights, err));
-    s->work += state->iterations * k;
-    s->best[k_index].inertias[restart] = state->inertia;
-    keep_centroids(s, k_index, restart);
-    s->runs_done++;
-    double rounding = km_inertia_rounding(s->centroids, weights, k, s->engine->d, s->engine->n_all,
-                                          s->params->total_square);
-    double inertia = isnan(state->inertia) ? HUGE_VAL : state->inertia;
-    km_restart done = {restart,           inertia,          rounding,
-                       state->iterations, state->converged, state->shift == 0 && !state->at_limit,
+    KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->centroids + k * s->engine->d, err));
+    km_kept_run run = {k_index,           s->slot_restart[slot], state->inertia,
+                       state->iterations, state->converged,      state->shift == 0 && !state->at_limit,
                        s->centroids};
-    return km_contest_offer(&s->contests[k_index], &done, err);
+    KM_TRY(take_run(s, &run, err));
+    if (!s->params->checkpoint || state->phase != KM_SLOT_DONE) return KM_OK;
+    return km_checkpoint_add(s->params->checkpoint, &run, err);
+}
+
+// The runs that a checkpoint has.
+static km_status take_resumed(sweep *s, km_error *err) {
+    km_kept_run run;
+    if (!s->params->checkpoint) return KM_OK;
+    for (int64_t at = 0; km_checkpoint_next(s->params->checkpoint, &at, &run);) {
+        KM_TRY(take_run(s, &run, err));
+        s->is_resumed[run.k_index * s->params->restarts + run.restart] = 1;
+    }
+    for (int64_t q = 0; q < s->spec->clusters_count; q++) skip_resumed(s, q);
+    return KM_OK;
 }
 
 // What a slot that stopped needs: points for its empty clusters, or to be read and given to the next run.
@@ -275,12 +305,14 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
     s.runs_count = s.spec->clusters_count * params->restarts;
     KM_TRY_GOTO(sweep_alloc(&s, err));
     KM_TRY_GOTO(fetch_first_rows(&s, err));
+    KM_TRY_GOTO(take_resumed(&s, err));
     for (int64_t slot = 0; slot < engine->slots_count; slot++) KM_TRY_GOTO(start_next(&s, slot, err));
     KM_TRY_GOTO(report_progress(&s, err));
     KM_TRY_GOTO(sweep_loop(&s, err));
     if (s.is_ending) KM_TRY_GOTO(end_early(&s, err));
     take_best(&s);
 done:
+    if (params->checkpoint) km_checkpoint_write(params->checkpoint);
     *passes = s.passes;
     *work = s.work;
     sweep_free(&s);

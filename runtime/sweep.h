@@ -3,6 +3,7 @@
 #ifndef KM_RUNTIME_SWEEP_H
 #define KM_RUNTIME_SWEEP_H
 #include "backend.h"
+#include "checkpoint.h"
 
 // Where the first centroids of a run come from: picks (indices of points, one chain of picks_count a
 // restart), or given rows of the clustered space.
@@ -33,6 +34,7 @@ typedef struct km_sweep_params {
     double total_square; // of the data statistics: the scale of rounding in an inertia
     // NULL, or the final centroids of all runs, clustered space: of each restart those of every K in ascending order.
     double *restart_centroids;
+    km_checkpoint *checkpoint; // NULL, or what keeps runs, with those that are done already
     const km_log *log;
     int (*progress)(void *user, const km_progress *progress);
     void *progress_user;

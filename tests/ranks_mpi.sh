@@ -59,6 +59,34 @@ compare plain x.f32
 compare weights x.f32 --weights w.f64 --labels-of all
 [ -n "$all" ] && compare cosine x.f32 --metric cosine
 
+# A fit that ranks began goes on alone, and the other way round: the digest is that of one that was never ended.
+long=(fit --features 4 -k 2..5 --n-init 30 --max-iter 10 x.f32 --set concurrent_restarts=1)
+run "${long[@]}" --target cpu --algorithm lloyd --json one.json
+# Until some runs are in the file.
+ended() { # COMMAND... -- OPTIONS...
+    local command=()
+    while [ "$1" != -- ]; do command+=("$1"); shift; done
+    shift
+    "${command[@]}" "${long[@]}" "$@" --checkpoint runs.kept --checkpoint-every 0 --json never.json \
+        >stdout 2>stderr </dev/null &
+    local id=$!
+    await [ -s runs.kept ]
+    kill -INT "$id"
+    wait "$id"
+    [ ! -e never.json ] || echo "it was done before" # then all runs are in the file
+}
+ended "${launch[@]}" -n 2 "$kmgen_mpi" --
+run "${long[@]}" --target cpu --algorithm lloyd --resume runs.kept --json two.json
+expect 'what ranks began goes on alone' [ "$status" = 0 ]
+expect 'what ranks began: another digest' [ "$(digest one.json)" = "$(digest two.json)" ]
+rm -f runs.kept never.json
+ended "$kmgen" -- --target cpu --algorithm lloyd
+ranks 3 "${long[@]}" --resume runs.kept --json three.json
+expect 'what one process began goes on by ranks' [ "$status" = 0 ]
+expect 'what one process began: another digest' [ "$(digest one.json)" = "$(digest three.json)" ]
+ranks 2 "${long[@]}" --seed 1 --resume runs.kept
+expect 'the checkpoint of another fit: one sentence' says_once 'runs.kept is the checkpoint of another fit'
+
 # One sentence names the rank and the cause; nothing is written.
 rm -f many.*
 ranks 3 "${fit[@]}" bad.f32 --json many.json

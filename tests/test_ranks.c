@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RANKS_MAX = 7 };
 
@@ -364,6 +365,158 @@ START_TEST(a_lost_rank_ends_all) {
 }
 END_TEST
 
+// A fit that was ended goes on ------------------------------------------------------------------------------
+
+static int stop_in_sweep(void *user, const km_progress *progress) {
+    return !strcmp(progress->phase, "sweep") && progress->done >= *(int64_t *)user;
+}
+
+static km_status fit_some(km_result **out, const job *j, const km_fit_params *params, km_error *err) {
+    km_data *data = NULL;
+    *err = (km_error){{0}};
+    ck_assert_int_eq(km_data_from_memory(&data, j->values, j->points.n, j->points.d, j->points.type, 0, 0,
+                                         j->points.w, err),
+                     KM_OK);
+    km_status status = km_fit(out, &j->spec, data, params, err);
+    km_data_destroy(&data);
+    return status;
+}
+
+static char kept[] = "/tmp/kmgen-kept-XXXXXX";
+
+static void name_kept(void) {
+    int file = mkstemp(kept);
+    ck_assert_int_ge(file, 0);
+    close(file);
+}
+
+// Ends a fit after so many runs, alone or by ranks, which leaves a checkpoint.
+static void end_after(const job *j, int64_t runs, int64_t size) {
+    km_error err;
+    km_result *result = NULL;
+    km_fit_params params = j->params;
+    params.checkpoint = kept;
+    params.checkpoint_s = 0;
+    params.progress = stop_in_sweep;
+    params.progress_user = &runs;
+    if (size == 1) {
+        params.algorithm = KM_ALGORITHM_LLOYD;
+        ck_assert_int_eq(fit_some(&result, j, &params, &err), KM_ERROR_INTERRUPTED);
+        return;
+    }
+    rank ranks[RANKS_MAX];
+    meeting m;
+    km_spec spec = j->spec;
+    meet(ranks, &m, j, size, &spec);
+    for (int64_t r = 0; r < size; r++) {
+        ranks[r].params.checkpoint = kept;
+        ranks[r].params.checkpoint_s = 0;
+        ranks[r].params.progress = r ? NULL : stop_in_sweep;
+        ranks[r].params.progress_user = &runs;
+    }
+    go(ranks, &m);
+    for (int64_t r = 0; r < size; r++) ck_assert_int_ne(ranks[r].status, KM_OK);
+    part(ranks, &m);
+}
+
+static void go_on(const job *j, const km_result *alone, int64_t size, int64_t threads) {
+    km_error err;
+    km_result *result = NULL;
+    km_fit_params params = j->params;
+    params.resume = kept;
+    params.threads = threads;
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    if (size == 1) {
+        km_status status = fit_some(&result, j, &params, &err);
+        ck_assert_msg(status == KM_OK, "%s", err.text);
+        ck_assert_uint_eq(km_result_digest(result), km_result_digest(alone));
+        ck_assert_int_lt(result->passes, alone->passes);
+        km_result_destroy(&result);
+        return;
+    }
+    rank ranks[RANKS_MAX];
+    meeting m;
+    km_spec spec = j->spec;
+    meet(ranks, &m, j, size, &spec);
+    for (int64_t r = 0; r < size; r++) ranks[r].params.resume = kept;
+    go(ranks, &m);
+    for (int64_t r = 0; r < size; r++) check_rank(&ranks[r], alone, size);
+    part(ranks, &m);
+}
+
+START_TEST(an_ended_fit_goes_on) {
+    const int64_t by = _i % 2 ? 3 : 1, runs = (int64_t[]){3, 9, 1 << 20}[_i / 2];
+    job j = job_open(ref_blobs(140000, 4, 6, 3.0, 23, _i % 2 ? KM_FLOAT64 : KM_FLOAT32), "2..4", 5);
+    km_error fixed = {{0}}; // so that runs end one after another
+    ck_assert_int_eq(km_spec_fix(&j.spec, "concurrent_restarts", "1", &fixed), KM_OK);
+    km_result *alone = fit_alone(&j);
+    if (runs < 1 << 20) {
+        end_after(&j, runs, by);
+    } else { // all runs are in it
+        km_error err;
+        km_result *result = NULL;
+        km_fit_params params = j.params;
+        params.algorithm = KM_ALGORITHM_LLOYD;
+        params.checkpoint = kept;
+        ck_assert_int_eq(fit_some(&result, &j, &params, &err), KM_OK);
+        ck_assert_uint_eq(km_result_digest(result), km_result_digest(alone));
+        km_result_destroy(&result);
+    }
+    go_on(&j, alone, 1, 3);
+    go_on(&j, alone, 2, 1);
+    km_result_destroy(&alone);
+    job_close(&j);
+    remove(kept);
+}
+END_TEST
+
+static void expect_refused(const job *j, const km_fit_params *params, const char *words) {
+    km_error err;
+    km_result *result = NULL;
+    km_status status = fit_some(&result, j, params, &err);
+    ck_assert_msg(status != KM_OK && strstr(err.text, words), "status %d: %s", (int)status, err.text);
+}
+
+START_TEST(another_fit_or_half_a_file_is_refused) {
+    job j = job_open(ref_blobs(3000, 4, 6, 3.0, 23, KM_FLOAT32), "2..4", 3);
+    km_error err;
+    km_result *result = NULL;
+    km_fit_params params = j.params;
+    params.checkpoint = kept;
+    ck_assert_int_eq(fit_some(&result, &j, &params, &err), KM_OK);
+    km_result_destroy(&result);
+    params.checkpoint = NULL;
+    params.resume = kept;
+    params.seed++;
+    expect_refused(&j, &params, "the checkpoint of another fit");
+    params.seed--;
+    ((float *)j.values)[17] += 1; // other points
+    expect_refused(&j, &params, "the checkpoint of another fit");
+    ((float *)j.values)[17] -= 1;
+    FILE *file = fopen(kept, "r+b");
+    ck_assert_ptr_nonnull(file);
+    char bytes[1 << 14];
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    ck_assert_uint_gt(size, 100);
+    for (size_t at = 0; at < size; at += 37) { // a byte that changed
+        bytes[at] ^= 1;
+        rewind(file);
+        ck_assert_uint_eq(fwrite(bytes, 1, size, file), size);
+        fflush(file);
+        expect_refused(&j, &params, "is no checkpoint, or not a whole one");
+        bytes[at] ^= 1;
+    }
+    fclose(file);
+    ck_assert_int_eq(truncate(kept, (off_t)size - 8), 0);
+    expect_refused(&j, &params, "is no checkpoint, or not a whole one");
+    ck_assert_int_eq(truncate(kept, 0), 0);
+    expect_refused(&j, &params, "is no checkpoint, or not a whole one");
+    remove(kept);
+    expect_refused(&j, &params, kept);
+    job_close(&j);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("ranks");
     TCase *same = tcase_create("same"), *wrong = tcase_create("wrong");
@@ -375,7 +528,13 @@ int main(void) {
     tcase_add_test(wrong, the_rank_that_has_it_names_the_row);
     tcase_add_test(wrong, a_rank_that_stops_ends_all);
     tcase_add_test(wrong, a_lost_rank_ends_all);
+    TCase *ended = tcase_create("ended");
+    tcase_set_timeout(ended, 120);
+    tcase_add_unchecked_fixture(ended, name_kept, NULL);
+    tcase_add_loop_test(ended, an_ended_fit_goes_on, 0, 6);
+    tcase_add_test(ended, another_fit_or_half_a_file_is_refused);
     suite_add_tcase(suite, same);
+    suite_add_tcase(suite, ended);
     suite_add_tcase(suite, wrong);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -114,6 +114,15 @@ typedef struct km_fit_params {
     /// lloyd. Criteria that take fits of their own are not to be had, and KM_FIT_STOP_WITH_RESULT stops at once.
     /// Default NULL: the points are all here.
     const km_communicator *communicator;
+    /// A file that keeps the runs of the sweep that are done, so that a fit which was ended goes on: written at most
+    /// every checkpoint_s seconds, and when the sweep ends in any way. Runs that had begun begin again. It appears
+    /// whole; of several ranks rank 0 writes it. One that cannot be written is a warning. Default NULL: none.
+    const char *checkpoint;
+    double checkpoint_s; ///< Default 300.
+    /// A checkpoint of the same fit, of this library on the same kind of device, to go on from; the number of threads
+    /// and ranks may be another. The result is that of a fit that was never ended, to the last bit. KM_ERROR_DATA: it
+    /// is no whole checkpoint, or that of other points or parameters. Default NULL.
+    const char *resume;
     const char *cache_dir;   ///< See km_module_params. Default NULL.
     int64_t cache_bytes_max; ///< See km_module_params. Default 1 GiB; 0 means it too.
     const char *compiler;    ///< See km_module_params. Default NULL.

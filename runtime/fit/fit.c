@@ -24,6 +24,7 @@ void km_fit_params_init(km_fit_params *params) {
     params->tol = KM_TOL_SPEC;
     params->criterion = KM_CRITERION_AUTO;
     params->refine = KM_REFINE_AUTO;
+    params->checkpoint_s = 300;
     params->cache_bytes_max = module.cache_bytes_max;
 }
 
@@ -37,6 +38,8 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
         return km_fail(err, KM_ERROR_USAGE,
                        "refine is %lld; it must be KM_REFINE_AUTO, 0 (none) or a number of passes up to %lld",
                        (long long)p->refine, (long long)KM_REFINE_MAX);
+    if (!(p->checkpoint_s >= 0))
+        return km_fail(err, KM_ERROR_USAGE, "checkpoint_s is %g; it must be 0 or more", p->checkpoint_s);
     if (p->changes_min < 0)
         return km_fail(err, KM_ERROR_USAGE, "changes_min is %lld; it must be 0 (off) or more",
                        (long long)p->changes_min);

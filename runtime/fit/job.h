@@ -77,6 +77,8 @@ km_status km_fit_share_facts(km_fit_job *f);
 // Each rank's own status; then, whether all have the same plan and parameters.
 km_status km_fit_agree(km_fit_job *f, km_status own);
 km_status km_fit_compare_plans(km_fit_job *f);
+// Of the plan and the parameters, but for its numbers, what decides which centroids runs find.
+uint64_t km_fit_hash_runs(const km_fit_job *f);
 // Labels of all ranks in the digest; which rows of all the result has.
 km_status km_fit_describe_share(km_fit_job *f);
 

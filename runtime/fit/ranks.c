@@ -82,38 +82,45 @@ km_status km_fit_share_facts(km_fit_job *f) {
         (long long)other);
 }
 
-// What must be alike on all ranks, as one number: the first 52 bits of a hash.
-static double hash_of(const km_fit_job *f) {
+uint64_t km_fit_hash_runs(const km_fit_job *f) {
     const km_plan *plan = &f->owner->result.plan;
     const km_fit_params *p = f->params;
     const int64_t numbers[] = {(int64_t)plan->design,
                                (int64_t)plan->algorithm,
+                               plan->facts.target.kind,
+                               plan->facts.target.arch,
                                plan->points,
                                plan->weighted,
                                plan->spec.features,
                                (int64_t)plan->spec.type,
                                (int64_t)f->scale,
                                (int64_t)plan->spec.metric,
-                               plan->spec.refine,
                                f->restarts,
                                p->max_iter,
                                p->changes_min,
                                (int64_t)p->init,
                                p->init_count,
-                               p->refine,
-                               (int64_t)p->seed,
-                               (int64_t)p->criterion,
-                               (int64_t)p->criteria,
-                               p->labels};
+                               (int64_t)p->seed};
     uint64_t hash = XXH3_64bits(numbers, sizeof numbers);
     hash = XXH3_64bits_withSeed(&p->tol, sizeof p->tol, hash);
     hash = XXH3_64bits_withSeed(plan->spec.clusters,
                                 (size_t)plan->spec.clusters_count * sizeof *plan->spec.clusters, hash);
-    for (int64_t i = 0; i < plan->numbers_count; i++)
-        hash = XXH3_64bits_withSeed(&plan->numbers[i].value, sizeof plan->numbers[i].value, hash);
     if (p->init == KM_INIT_GIVEN)
         hash = XXH3_64bits_withSeed(
             p->init_rows, (size_t)(p->init_count * plan->spec.features) * sizeof *p->init_rows, hash);
+    return hash;
+}
+
+// What must be alike on all ranks, as one number: the first 52 bits of a hash.
+static double hash_of(const km_fit_job *f) {
+    const km_plan *plan = &f->owner->result.plan;
+    const km_fit_params *p = f->params;
+    const int64_t numbers[] = {plan->spec.refine,    p->refine,          (int64_t)p->criterion,
+                               (int64_t)p->criteria, (int64_t)p->labels, p->checkpoint != NULL,
+                               p->resume != NULL};
+    uint64_t hash = XXH3_64bits_withSeed(numbers, sizeof numbers, km_fit_hash_runs(f));
+    for (int64_t i = 0; i < plan->numbers_count; i++)
+        hash = XXH3_64bits_withSeed(&plan->numbers[i].value, sizeof plan->numbers[i].value, hash);
     return (double)(hash >> 12);
 }
 

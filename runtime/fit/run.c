@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What iterates: the sweep over all K and restarts, the refinement, and models that are worse than the K before them.
+#include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
@@ -11,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 static km_stop stop_of(const km_fit_job *f) {
     return km_sweep_stop(f->params, &f->stats, f->load.factor, f->engine->d);
@@ -34,6 +36,35 @@ static km_status keep_restarts(km_fit_job *f) {
     return KM_OK;
 }
 
+// Of all that decides what runs find: the parameters, the points, and of a GPU's designs the grid.
+static uint64_t checkpoint_key(const km_fit_job *f) {
+    const km_plan *plan = &f->owner->result.plan;
+    const km_data_stats *stats = &f->stats;
+    uint64_t key = XXH3_64bits_withSeed(KM_VERSION, sizeof KM_VERSION, km_fit_hash_runs(f));
+    size_t bytes = (size_t)f->engine->d * sizeof(double);
+    const double *const columns[] = {stats->mean, stats->variance, stats->minimum, stats->maximum};
+    for (int i = 0; i < 4; i++) key = XXH3_64bits_withSeed(columns[i], bytes, key);
+    key = XXH3_64bits_withSeed(&stats->total_weight, sizeof(double), key);
+    key = XXH3_64bits_withSeed(&stats->total_square, sizeof(double), key);
+    for (int64_t i = 0; plan->facts.target.kind == KM_TARGET_CUDA && i < plan->numbers_count; i++)
+        key = XXH3_64bits_withSeed(&plan->numbers[i].value, sizeof plan->numbers[i].value, key);
+    return key;
+}
+
+static km_checkpoint checkpoint_of(const km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    return (km_checkpoint){.path = p->checkpoint,
+                           .every_ms = p->checkpoint_s * 1e3,
+                           .written_ms = km_now_ms(),
+                           .key = checkpoint_key(f),
+                           .d = f->engine->d,
+                           .clusters = f->spec.clusters,
+                           .clusters_count = f->spec.clusters_count,
+                           .restarts = f->restarts,
+                           .share = f->engine->share,
+                           .log = p->log};
+}
+
 km_status km_fit_run_sweep(km_fit_job *f) {
     const km_fit_params *p = f->params;
     int64_t ks = f->spec.clusters_count;
@@ -55,8 +86,14 @@ km_status km_fit_run_sweep(km_fit_job *f) {
                               .begin_ms = f->begin_ms};
     params.restart_centroids = f->restart_centroids;
     params.stop = stop_of(f);
-    KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->sweep_work, &f->seeds, &params,
-                        f->err));
+    km_checkpoint checkpoint = checkpoint_of(f);
+    if (p->checkpoint || p->resume) params.checkpoint = &checkpoint;
+    km_status status = p->resume ? km_checkpoint_read(&checkpoint, p->resume, f->err) : KM_OK;
+    if (status == KM_OK)
+        status = km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->sweep_work, &f->seeds,
+                              &params, f->err);
+    km_checkpoint_free(&checkpoint);
+    KM_TRY(status);
     if (!f->is_ending) KM_TRY(km_fit_restarts_agree(f, params.stop.shift_max)); // it needs all of them
     km_counters *counters = &f->owner->result.counters;
     *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1, 0, 0};
