@@ -234,6 +234,15 @@ static void make_some(build *b, int64_t count) {
     }
 }
 
+// Adds a part to those that are missing. The longest text takes a compiler longest, and is begun first: with fewer
+// processors than parts it would be waited for last.
+static void add_missing(build *b, int64_t count, part *p) {
+    int64_t at = count;
+    for (; at > 0 && b->missing[at - 1]->own.text_size < p->own.text_size; at--)
+        b->missing[at] = b->missing[at - 1];
+    b->missing[at] = p;
+}
+
 // What the cache has is there at once: no thread is started for it. Returns how many parts are missing.
 static int64_t take_cached(build *b) {
     int64_t missing = 0;
@@ -243,7 +252,7 @@ static int64_t take_cached(build *b) {
         p->was_damaged = 0; // told once
         p->status = KM_OK;
         int is_there = !b->cache->is_private && !b->is_anew && look_up(p, b->module->device);
-        if (!is_there) b->missing[missing++] = p;
+        if (!is_there) add_missing(b, missing++, p);
     }
     return missing;
 }

@@ -74,11 +74,15 @@ static void add_section(golden_text *out, const char *title, size_t title_size, 
     if (out->sections_count > 1) section[-1].size = text - section[-1].text;
 }
 
-// Whether a section is a piece of the one before: both belong to the pass, in parts that are compiled apart.
+// Whether a section is a piece of the one before: both belong to the pass, or to the finish, in parts that are compiled
+// apart.
 static int goes_on(const golden_text *out, const char *ruler) {
-    const char *second = strchr(ruler, '\n') + 1;
-    return !strcmp(out->sections[out->sections_count - 1].title, "The pass") &&
-           !strncmp(second, KM_APART KM_PASS_PART "/", sizeof KM_APART KM_PASS_PART);
+    static const char *const pieces[][2] = {{"The pass", KM_APART KM_PASS_PART "/"},
+                                            {"Finishing", KM_APART "finish/"}};
+    const char *second = strchr(ruler, '\n') + 1, *title = out->sections[out->sections_count - 1].title;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        if (!strcmp(title, pieces[i][0]) && !strncmp(second, pieces[i][1], strlen(pieces[i][1]))) return 1;
+    return 0;
 }
 
 static void find_sections(golden_text *out, const char *text) {

@@ -229,6 +229,8 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_env_set_int(env, "launches_count", it->layout.launches_count);
     for (int64_t launch = 0; launch < it->layout.launches_count; launch++)
         name_launch(env, spec, &it->layout, launch);
+    km_env_set_int(env, "row_tiles_most", km_tensor_row_tiles_most(&it->layout));
+    km_env_set_int(env, "sum_rows_most", km_tensor_sum_rows_most(&it->layout));
     for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
         const km_tensor_k_layout *own = &it->layout.ks[i];
         km_env *k = km_cuda_name_k(env, spec, i, offset);
@@ -246,7 +248,11 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
 
 static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     const decided *it = plan->layout;
-    return km_cuda_partial_bytes(plan) + n * (km_tensor_point_bytes(&plan->spec, it->config.form) + 1);
+    // What a launch needs of the centroids is less than the shared memory of a block that has it.
+    int64_t prepared =
+        km_plan_value(plan, KM_PARAM_concurrent_restarts) * it->config.launches * it->config.shared_bytes;
+    return km_cuda_partial_bytes(plan) + prepared +
+           n * (km_tensor_point_bytes(&plan->spec, it->config.form) + 1);
 }
 
 static int point_memory(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan) {

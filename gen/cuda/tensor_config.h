@@ -54,6 +54,7 @@ double km_tensor_layout_cycles(const km_tensor_layout *layout, const km_spec *sp
 
 // Row tiles of the largest launch.
 int64_t km_tensor_row_tiles_most(const km_tensor_layout *layout);
+int64_t km_tensor_sum_rows_most(const km_tensor_layout *layout);
 // Whether a K takes more than one quad.
 int km_tensor_has_levels(const km_tensor_layout *layout);
 

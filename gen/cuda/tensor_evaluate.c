@@ -46,14 +46,9 @@ static int64_t stages_needed(const km_plan *plan, int form, int64_t warps) {
 
 static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout,
                              const km_tensor_config *config) {
-    int64_t d = plan->spec.features, fragments = km_tensor_fragments_of(&plan->spec, config->form), most = 0;
-    for (int64_t p = 0; p < layout->launches_count; p++) {
-        const km_tensor_launch *launch = &layout->launches[p];
-        int64_t bytes = launch->row_tiles * fragments * 512 + launch->sum_rows * (8 * (d + 1) + 4 * d + 1) +
-                        launch->row_tiles * 32;
-        if (bytes > most) most = bytes;
-    }
-    return most +
+    int64_t d = plan->spec.features, fragments = km_tensor_fragments_of(&plan->spec, config->form);
+    return km_tensor_row_tiles_most(layout) * (fragments * 512 + 32) +
+           km_tensor_sum_rows_most(layout) * (8 * (d + 1) + 4 * d + 1) +
            config->block / 32 *
                (config->stages * km_tensor_point_bytes(&plan->spec, config->form) * 32 + 64 * 8 + 16 +
                 4 * d) +
@@ -77,15 +72,18 @@ static int64_t digits_registers(const km_plan *plan, int64_t tiles, int64_t warp
 static int64_t digits_shared(const km_plan *plan, const km_tensor_layout *layout,
                              const km_tensor_config *config) {
     int64_t d = plan->spec.features, warps = config->block / 32,
-            step_tiles = warps * config->column_pairs / 2, most = 0;
-    for (int64_t p = 0; p < layout->launches_count; p++) {
-        const km_tensor_launch *launch = &layout->launches[p];
-        int64_t bytes =
-            launch->row_tiles * (step_tiles * 1024 + (d + 31) / 32 * 1024 + 64 + 32) + launch->sum_rows;
-        if (bytes > most) most = bytes;
-    }
-    return most + config->stages * step_tiles * (km_tensor_digits_lines(&plan->spec) * 128 + 4) +
-           warps * 64 * 12 + 16 * d + warps * 4 * d + plan->spec.clusters_count + 512;
+            step_tiles = warps * config->column_pairs / 2;
+    return km_tensor_row_tiles_most(layout) * (step_tiles * 1024 + (d + 31) / 32 * 1024 + 64 + 32) +
+           km_tensor_sum_rows_most(layout) +
+           config->stages * step_tiles * (km_tensor_digits_lines(&plan->spec) * 128 + 4) + warps * 64 * 12 +
+           16 * d + warps * 4 * d + plan->spec.clusters_count + 512;
+}
+
+// Shared memory of the block that prepares a launch, which has the centroids beside their fragments.
+static int64_t digits_preparing(const km_plan *plan, const km_tensor_layout *layout) {
+    int64_t d = plan->spec.features;
+    return km_tensor_row_tiles_most(layout) * ((d + 31) / 32 * 1024 + 64 + 32) +
+           km_tensor_sum_rows_most(layout) * (4 * d + 1) + 80 * d + plan->spec.clusters_count + 512;
 }
 
 static int64_t registers_limit(const km_tensor_config *config, const km_plan *plan) {
@@ -146,6 +144,7 @@ static int evaluate_digits(km_tensor_config *config, const km_plan *plan, const 
     if (config->stages < STAGES_MIN || config->stages > STAGES_MAX) return 0;
     config->shared_bytes = digits_shared(plan, layout, config);
     if (!has_room(config, plan) || config->shared_bytes > facts->shared_bytes_per_block ||
+        digits_preparing(plan, layout) > facts->shared_bytes_per_block ||
         (config->shared_bytes + 1024) * config->blocks_per_sm > facts->shared_bytes_per_unit)
         return 0;
     config->launches = layout->launches_count;
@@ -180,16 +179,11 @@ static int64_t rows_registers(const km_plan *plan, int64_t tiles) {
 
 static int64_t rows_bytes(const km_plan *plan, const km_tensor_layout *layout,
                           const km_tensor_config *config) {
-    int64_t d = plan->spec.features, most = 0, tile = 32 * km_tensor_point_bytes(&plan->spec, ROWS);
-    for (int64_t p = 0; p < layout->launches_count; p++) {
-        const km_tensor_launch *launch = &layout->launches[p];
-        int64_t ring = config->block / 32 * (config->stages * tile + 528),
-                centroids = 4 * d * launch->sum_rows;
-        int64_t bytes = launch->row_tiles * (km_tensor_feature_eights(&plan->spec) * 512 + 128 + 32) +
-                        launch->sum_rows * (8 * (d | 1) + 5) + (ring > centroids ? ring : centroids);
-        if (bytes > most) most = bytes;
-    }
-    return most + 48 * d + (plan->track_labels ? 5 : 1) * plan->spec.clusters_count + 768;
+    int64_t d = plan->spec.features, tile = 32 * km_tensor_point_bytes(&plan->spec, ROWS);
+    return km_tensor_row_tiles_most(layout) * (km_tensor_feature_eights(&plan->spec) * 512 + 128 + 32) +
+           km_tensor_sum_rows_most(layout) * (8 * (d | 1) + 5) +
+           config->block / 32 * (config->stages * tile + 528) + 48 * d +
+           (plan->track_labels ? 5 : 1) * plan->spec.clusters_count + 768;
 }
 
 // Evaluates a configuration of rows with its layout: fills the other numbers; 0 when it cannot be run.

@@ -127,6 +127,13 @@ int64_t km_tensor_row_tiles_most(const km_tensor_layout *layout) {
     return most;
 }
 
+int64_t km_tensor_sum_rows_most(const km_tensor_layout *layout) {
+    int64_t most = 0;
+    for (int64_t p = 0; p < layout->launches_count; p++)
+        if (layout->launches[p].sum_rows > most) most = layout->launches[p].sum_rows;
+    return most;
+}
+
 int km_tensor_has_levels(const km_tensor_layout *layout) {
     for (int64_t p = 0; p < layout->launches_count; p++)
         if (layout->launches[p].levels > 0) return 1;

@@ -146,12 +146,16 @@ __device__ __forceinline__ finish_point finish_decide(const finish_nearest &foun
     //@ end
 }
 
+// ==== Finishing: models
+// Compiled apart: finish/models
 //@ if finish_tiles
 //@ include cuda/steps/finish_tiles.cu
 //@ else
 //@ include cuda/steps/finish_few.cu
 //@ end
 
+// ==== Finishing: labels
+// Compiled apart: finish/labels
 // Block (subchunk, model): labels and squared distances; margins and distances where they are not NULL.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_assign(const __grid_constant__ km_assign_args args) {

@@ -32,7 +32,7 @@ enum {
     FLUSH_STEPS = 2048,                           // steps after which sums are flushed: counts have 16 bits
     MARGIN_MAX = 1000,                            // units of a 16-bit score
     NORMS = 2,                                    // of which a load finds the largest: |x|, |z|
-    FETCHERS = BLOCK,                             // threads that fetch the centroids of a K
+    FETCHERS = PREPARERS,                         // threads that fetch the centroids of a K
     REDUCE = 128                                  // threads of a block of km_reduce
 };
 constexpr float BINADE = 0x7c000000; // scores are integers below it; their upper 16 bits are compared
@@ -61,26 +61,30 @@ struct alignas(16) km_quad_scale {
     unsigned margin[2];
 };
 
-template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
-    union {
-        km_tile ring[STAGES][STEP_TILES];
-        float centroids[LAUNCH::SUM_ROWS * D]; // while fragments are prepared
-    };
+struct km_prepared : km_prepared_base {
+    uint4 fragments[ROW_TILES_MAX][SLICES][2][32]; // of the centroids' two digits
+    int2 starts[ROW_TILES_MAX][8];                 // of a quad's rows: the constant of the score
+    km_quad_scale quad_scale[8];                   // of a quad's Ks
+    unsigned queue_bits
+        [8]; // of each quad: which of its Ks it queues points for; bits 0 and 2, 1 and 3 of each byte
+};
+
+struct km_preparation : km_prepared, km_preparation_base {
+    double z_radius; // the largest |z| of all points but outliers
+    float centroids[SUM_ROWS_MAX * D];
+    float midpoint[PREPARERS / 32][D];
+};
+
+template <typename LAUNCH> struct km_block : km_prepared {
+    km_tile ring[STAGES][STEP_TILES];
     unsigned outliers[STAGES][STEP_TILES];
     uint4 masks[2][STEP_TILES][LAUNCH::ROW_TILES]
                [32]; // of candidates: the first operand of products; of two steps
-    uint4 fragments[LAUNCH::ROW_TILES][SLICES][2][32]; // of the centroids' two digits
-    int2 starts[LAUNCH::ROW_TILES][8];                 // of a quad's rows: the constant of the score
     km_queue_entry queue[WARPS][QUEUE];
     const km_tile
         *tiles; // the first tile and its outliers, and how many steps: needed too rarely for registers
     const unsigned *all_outliers;
     int steps;
-    double z_radius; // the largest |z| of all points but outliers
-    float midpoint[WARPS][D];
-    km_quad_scale quad_scale[8]; // of a quad's Ks
-    unsigned queue_bits
-        [8]; // of each quad: which of its Ks it queues points for; bits 0 and 2, 1 and 3 of each byte
     int queued[WARPS];
 };
 
@@ -129,17 +133,14 @@ struct km_integer_scale {
     int factor;
 };
 
-template <typename LAUNCH>
-static __device__ __forceinline__ double km_scaled_coordinate(const km_block<LAUNCH> &shared, const float *c,
+static __device__ __forceinline__ double km_scaled_coordinate(const km_preparation &shared, const float *c,
                                                               const float *midpoint, int f) {
     return ((double)c[f] - midpoint[f]) * shared.extent[f];
 }
 
-template <typename LAUNCH>
-static __device__ km_integer_scale km_find_integer_scale(const km_block<LAUNCH> &shared,
-                                                         const float *midpoint, const float *c,
-                                                         const unsigned char *dominated, int k,
-                                                         const km_scale &scale) {
+static __device__ km_integer_scale km_find_integer_scale(const km_preparation &shared, const float *midpoint,
+                                                         const float *c, const unsigned char *dominated,
+                                                         int k, const km_scale &scale) {
     double largest = 0;
     KM_UNROLL_1_FOR (int j = 0; j < k; j++)
         for (int f = threadIdx.x % 32; f < D && !dominated[j]; f += 32)
@@ -153,8 +154,7 @@ static __device__ km_integer_scale km_find_integer_scale(const km_block<LAUNCH> 
 }
 
 // The largest error of a score S of the K.
-template <typename LAUNCH>
-static __device__ double km_find_error(const km_block<LAUNCH> &shared, const float *midpoint, const float *c,
+static __device__ double km_find_error(const km_preparation &shared, const float *midpoint, const float *c,
                                        const unsigned char *dominated, int k, double integer_scale) {
     const double byte = 128 * sqrt((double)D), number = fmin(shared.z_radius, sqrt((double)D)) * (1 << BITS);
     double largest = 0;
@@ -179,8 +179,8 @@ static __device__ double km_find_error(const km_block<LAUNCH> &shared, const flo
 
 // Writes the quarter of a row of fragments that lanes with lane % 4 = t hold: the integers of D features, as two
 // digits, and the constant.
-template <typename LAUNCH, typename Number>
-static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int score_row, int t,
+template <typename Number>
+static __device__ __forceinline__ void km_write_row(km_preparation &shared, int quad, int score_row, int t,
                                                     Number number, int start) {
     KM_UNROLL_1_FOR (int i = 0; i < 2 * SLICES; i++) {
         unsigned high = 0, low = 0;
@@ -197,8 +197,7 @@ static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, in
 }
 
 // Prepares one K, by one warp: fragments, factor, margin, masks of quads.
-template <typename LAUNCH>
-static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
+static __device__ void km_prepare(km_preparation &shared, const float *c, int k_index) {
     const km_k_layout layout = km_k_layouts[k_index];
     const int k = km_ks[k_index];
     float *midpoint = shared.midpoint[threadIdx.x / 32];
@@ -235,29 +234,31 @@ static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int 
 }
 
 // A row without a centroid. In a segment without a K one row has the largest score: a single candidate.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int score_row,
-                                                    int t) {
-    const bool high = score_row == 0 || score_row == LAUNCH::FIRST_ROWS;
+static __device__ __forceinline__ void km_clear_row(km_preparation &shared, int quad, int score_row, int t) {
+    const bool high = score_row == 0 || score_row == shared.launch.first_rows;
     km_write_row(
         shared, quad, score_row, t, [](int) { return 0; }, high ? 0x40000000 : 0);
 }
 
+static __device__ __forceinline__ void km_clear_prepared(km_preparation &shared, const km_pass_args &args) {
+    if (threadIdx.x == 0) shared.z_radius = sqrt(km_largest(args)[1]) * (1 + 1e-9);
+    for (int i = threadIdx.x; i < 8; i += PREPARERS) {
+        shared.queue_bits[i] = 0;
+        shared.quad_scale[i] = {{1, 1}, {0x10001, 0x10001}};
+    }
+}
+
+//@ end
+//@ def form_clear
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &args) {
-    static_assert(sizeof(shared.ring) >= sizeof(shared.centroids), "the ring holds the centroids");
     if (threadIdx.x == 0) {
         const long long steps = km_steps(args), begin = blockIdx.x;
-        shared.z_radius = sqrt(km_largest(args)[1]) * (1 + 1e-9);
         shared.steps = (int)(begin < steps ? (steps - 1 - begin) / GRID + 1 : 0);
         shared.tiles = km_tiles(args);
         shared.all_outliers = km_outliers(args);
     }
     if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.queue_bits[i] = 0;
-        shared.quad_scale[i] = {{1, 1}, {0x10001, 0x10001}};
-    }
     KM_UNROLL_1_FOR (int i = 0; i < KS && !args.control->stop; i++)
         if (km_k_layouts[i].launch == LAUNCH::INDEX)
             for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)

@@ -46,14 +46,19 @@ struct km_tile {
 };
 
 //@ use warp_memory
-template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
-    uint4 fragments[LAUNCH::ROW_TILES][FRAGMENTS][32]; // of the centroids
-    long long sums[LAUNCH::SUM_ROWS * (D + 1)];
-    km_warp warps[WARPS];
-    float centroids[LAUNCH::SUM_ROWS * D];
+struct km_prepared : km_prepared_base {
+    uint4 fragments[ROW_TILES_MAX][FRAGMENTS][32]; // of the centroids
+    float centroids[SUM_ROWS_MAX * D];
     unsigned minus_zero; // in halves; read from here, so that it stays in a register
     unsigned queue_bits
         [8]; // of each quad: which of its Ks it queues points for; bits 0 and 2, 1 and 3 of each byte
+};
+
+struct km_preparation : km_prepared, km_preparation_base {};
+
+template <typename LAUNCH> struct km_block : km_prepared {
+    alignas(16) long long sums[SUM_ROWS_MAX * (D + 1)];
+    km_warp warps[WARPS];
 };
 //@ end
 
@@ -86,8 +91,8 @@ static __device__ __forceinline__ void km_put_factors(km_tile &tile, const km_pa
 //@ use low_half warp_max
 // Writes the quarter of a row of fragments that lanes with lane % 4 = t hold: factors of D features, a piece of the
 // constant, and the factor of |x|^2 / 2.
-template <typename LAUNCH, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int score_row, int t,
+template <typename Factor>
+static __device__ __forceinline__ void km_write_row(km_preparation &shared, int quad, int score_row, int t,
                                                     Factor factor, float constant, float of_square) {
     float piece = km_low_half(km_halves(constant, 0)); // of three pieces, in lanes 0, 1 and 3
     for (int i = 0; i < t - t / 3; i++) {
@@ -101,19 +106,15 @@ static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, in
 }
 
 // A row without a centroid. In a segment without a K one row has the largest score: a single candidate.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int score_row,
-                                                    int t) {
-    const bool nearer = score_row == 0 || score_row == LAUNCH::FIRST_ROWS;
+static __device__ __forceinline__ void km_clear_row(km_preparation &shared, int quad, int score_row, int t) {
+    const bool nearer = score_row == 0 || score_row == shared.launch.first_rows;
     km_write_row(
         shared, quad, score_row, t, [](int) { return 0.0f; }, nearer ? NEARER : FARTHER, 0);
 }
 
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
+static __device__ __forceinline__ void km_clear_prepared(km_preparation &shared, const km_pass_args &) {
     if (threadIdx.x == 0) shared.minus_zero = 0x80008000;
-    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
-    for (int i = threadIdx.x; i < 8; i += BLOCK) shared.queue_bits[i] = 0;
+    for (int i = threadIdx.x; i < 8; i += PREPARERS) shared.queue_bits[i] = 0;
 }
 
 // The scale of a K's distances. of_square, the factor of |x|^2 / 2, is 0 where half precision cannot hold them: then
@@ -122,8 +123,7 @@ struct km_scale {
     double factor, bias, of_square;
 };
 
-template <typename LAUNCH>
-static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, const float *c,
+static __device__ km_scale km_find_scale(const km_preparation &shared, const float *c,
                                          const unsigned char *dominated, int k) {
     double farthest = 0, in_lattice = 0, largest = 0.5 * shared.radius * shared.radius;
     KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
@@ -161,8 +161,7 @@ static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, const f
 }
 
 // Prepares one K, by one warp: fragments, masks of quads.
-template <typename LAUNCH>
-static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
+static __device__ void km_prepare(km_preparation &shared, const float *c, int k_index) {
     const km_k_layout layout = km_k_layouts[k_index];
     const int k = km_ks[k_index];
     const unsigned char *dominated = shared.dominated + layout.sum_row;
@@ -187,6 +186,13 @@ static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int 
     km_for_score_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int quad, int segment, bool) {
         if (quad == layout.quad) atomicOr(&shared.queue_bits[quad], segment ? 0x0a0a0a0a : 0x05050505);
     });
+}
+
+//@ end
+//@ def form_clear
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
 }
 
 //@ end

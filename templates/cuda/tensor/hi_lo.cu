@@ -41,12 +41,9 @@ struct km_warp {
     km_queue_entry queue[QUEUE];
 };
 
-template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
-    uint4 fragments[LAUNCH::ROW_TILES][FRAGMENTS][32]; // of the centroids
-    long long sums[LAUNCH::SUM_ROWS * (D + 1)];
-    km_warp warps[WARPS];
-    float centroids[LAUNCH::SUM_ROWS * D];
-    float midpoint[WARPS][D];
+struct km_prepared : km_prepared_base {
+    uint4 fragments[ROW_TILES_MAX][FRAGMENTS][32]; // of the centroids
+    float centroids[SUM_ROWS_MAX * D];
     unsigned
         margin[2]
               [8]; // of each segment and quad: the largest difference of a candidate's score from the largest
@@ -54,10 +51,19 @@ template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
     unsigned
         expected_bits[8]; // of each quad: the sum of a lane's ones, as integers, where no point is ambiguous
 };
+
+struct km_preparation : km_prepared, km_preparation_base {
+    float midpoint[PREPARERS / 32][D];
+};
+
+template <typename LAUNCH> struct km_block : km_prepared {
+    alignas(16) long long sums[LAUNCH::SUM_ROWS * (D + 1)];
+    km_warp warps[WARPS];
+};
 //@ end
 
 //@ def form_load
-//@ use halves hi_lo_of columns
+//@ use halves low_half hi_lo_of columns
 static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
                                                     const float *scale, bool beyond, double) {
     for (int k = 0; k < LANE_D; k++) {
@@ -75,8 +81,8 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
 //@ use low_half
 // Writes the quarter of a row of fragments that lanes with lane % 4 = t hold: scaled factors of D features, and a piece
 // of the constant.
-template <typename LAUNCH, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int score_row, int t,
+template <typename Factor>
+static __device__ __forceinline__ void km_write_row(km_preparation &shared, int quad, int score_row, int t,
                                                     Factor factor, float constant) {
     float piece = km_low_half(km_halves(constant, 0)); // the t-th of three pieces, each a half
     for (int i = 0; i < t; i++) {
@@ -93,28 +99,24 @@ static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, in
 }
 
 // A row without a centroid. In a segment without a K one row has the largest score: a single candidate.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int score_row,
-                                                    int t) {
-    const bool high = score_row == 0 || score_row == LAUNCH::FIRST_ROWS;
+static __device__ __forceinline__ void km_clear_row(km_preparation &shared, int quad, int score_row, int t) {
+    const bool high = score_row == 0 || score_row == shared.launch.first_rows;
     km_write_row(
         shared, quad, score_row, t, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
 }
 
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
+static __device__ __forceinline__ void km_clear_prepared(km_preparation &shared, const km_pass_args &) {
     if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
-    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+    for (int i = threadIdx.x; i < 8; i += PREPARERS) {
         shared.margin[0][i] = shared.margin[1][i] = 0x10001;
-        shared.expected_bits[i] = (int(LAUNCH::FIRST_ROWS) < int(LAUNCH::SCORE_ROWS) ? 2 : 1) * WIDTH * ONES;
+        shared.expected_bits[i] =
+            (shared.launch.first_rows < shared.launch.score_rows ? 2 : 1) * WIDTH * ONES;
     }
 }
 
 //@ use score_rows
 // Prepares one K, by one warp: fragments, margin, masks of quads.
-template <typename LAUNCH>
-static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
+static __device__ void km_prepare(km_preparation &shared, const float *c, int k_index) {
     const km_k_layout layout = km_k_layouts[k_index];
     const int k = km_ks[k_index];
     float *midpoint = shared.midpoint[threadIdx.x / 32];
@@ -135,6 +137,13 @@ static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int 
         shared.expected_bits[quad] = WIDTH * ONES;
     };
     km_write_rows(shared, c, midpoint, k_index, threadIdx.x % 32, 32, scale, begin_quad);
+}
+
+//@ end
+//@ def form_clear
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
 }
 
 //@ end

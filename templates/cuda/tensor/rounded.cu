@@ -48,16 +48,22 @@ struct alignas(16) km_margin {
     unsigned slope[2], least[2];
 };
 
-template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
-    uint4 fragments[LAUNCH::ROW_TILES][FRAGMENTS][32]; // of the centroids
-    long long sums[LAUNCH::SUM_ROWS * (D + 1)];
-    km_warp warps[WARPS];
-    const uint4 *tiles; // the first one; needed too rarely for a register
-    float centroids[LAUNCH::SUM_ROWS * D];
-    float midpoint[WARPS][D];
+struct km_prepared : km_prepared_base {
+    uint4 fragments[ROW_TILES_MAX][FRAGMENTS][32]; // of the centroids
+    float centroids[SUM_ROWS_MAX * D];
     km_margin margin[8]; // of each quad
     unsigned queue_bits
         [8]; // of each quad: which of its Ks it queues points for; bits 0 and 2, 1 and 3 of each byte
+};
+
+struct km_preparation : km_prepared, km_preparation_base {
+    float midpoint[PREPARERS / 32][D];
+};
+
+template <typename LAUNCH> struct km_block : km_prepared {
+    alignas(16) long long sums[LAUNCH::SUM_ROWS * (D + 1)];
+    km_warp warps[WARPS];
+    const uint4 *tiles; // the first one; needed too rarely for a register
 };
 //@ end
 
@@ -73,8 +79,8 @@ static __device__ __forceinline__ void km_put_factors(km_tile &tile, const km_pa
 //@ def form_prepare
 //@ use factor_halves
 // Writes a quarter of a row of fragments: scaled factors of D features, and where sums start.
-template <typename LAUNCH, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int score_row, int t,
+template <typename Factor>
+static __device__ __forceinline__ void km_write_row(km_preparation &shared, int quad, int score_row, int t,
                                                     Factor factor, float start) {
     km_write_halves(shared, quad, score_row, t, factor);
     for (int point = 0; point < 2; point++)
@@ -83,27 +89,21 @@ static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, in
 }
 
 // A row without a centroid. In a segment without a K one row has the largest score: a single candidate.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int score_row,
-                                                    int t) {
-    const bool high = score_row == 0 || score_row == LAUNCH::FIRST_ROWS;
+static __device__ __forceinline__ void km_clear_row(km_preparation &shared, int quad, int score_row, int t) {
+    const bool high = score_row == 0 || score_row == shared.launch.first_rows;
     km_write_row(
         shared, quad, score_row, t, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
 }
 
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &args) {
-    if (threadIdx.x == 0) shared.tiles = (const uint4 *)km_tiles(args);
-    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+static __device__ __forceinline__ void km_clear_prepared(km_preparation &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < 8; i += PREPARERS) {
         shared.queue_bits[i] = 0;
         shared.margin[i] = {{0, 0}, {MARGIN_BASE + 0x10001, MARGIN_BASE + 0x10001}};
     }
 }
 
 // The largest distance of two centroids of a K, each feature in units of 2^e.
-template <typename LAUNCH>
-static __device__ double km_find_spread(const km_block<LAUNCH> &shared, const float *c,
+static __device__ double km_find_spread(const km_preparation &shared, const float *c,
                                         const unsigned char *dominated, int k) {
     double largest = 0;
     KM_UNROLL_1_FOR (int pair = threadIdx.x % 32; pair < k * k; pair += 32) {
@@ -121,8 +121,7 @@ static __device__ double km_find_spread(const km_block<LAUNCH> &shared, const fl
 
 //@ use score_rows margin
 // Prepares one K, by one warp: fragments, margin, masks of quads.
-template <typename LAUNCH>
-static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
+static __device__ void km_prepare(km_preparation &shared, const float *c, int k_index) {
     const km_k_layout layout = km_k_layouts[k_index];
     const int k = km_ks[k_index];
     float *midpoint = shared.midpoint[threadIdx.x / 32];
@@ -139,6 +138,14 @@ static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int 
         }
     };
     km_write_rows(shared, c, midpoint, k_index, threadIdx.x % 32, 32, scale, begin_quad);
+}
+
+//@ end
+//@ def form_clear
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    if (threadIdx.x == 0) shared.tiles = (const uint4 *)km_tiles(args);
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
 }
 
 //@ end

@@ -23,7 +23,7 @@ enum {
     STEP_TILES = 1,        // tiles that are worked on at a time
     NORMS = 1,             // of which a load finds the largest: |x|
     RESOLVE_AHEAD = 2,     // features at a time when an ambiguous point is added
-    FETCHERS = BLOCK,      // threads that fetch the centroids of a K
+    FETCHERS = PREPARERS,  // threads that fetch the centroids of a K
     REDUCE = 128           // threads of a block of km_reduce
 };
 constexpr float BINADE = 8192;             // scores are at least this and less than twice this
@@ -57,20 +57,24 @@ struct km_score_setup {
     float midpoint[D];
 };
 
-template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
-    uint4 fragments[LAUNCH::ROW_TILES][EIGHTS][32]; // of the centroids
-    float4 starts[LAUNCH::ROW_TILES][8];            // of a quad's two rows: the constant of the score, twice
-    unsigned low[LAUNCH::SUM_ROWS][ROW];            // low and high words of the sums
-    unsigned high[LAUNCH::SUM_ROWS][ROW];
-    unsigned counts[LAUNCH::SUM_ROWS];
-    union {
-        km_warp warps[WARPS];
-        float centroids[LAUNCH::SUM_ROWS * D]; // while fragments are prepared
-    };
-    km_score_setup setup[8]; // of the K whose first quad it is
-    km_margin margin[8];     // of each quad
+struct km_prepared : km_prepared_base {
+    uint4 fragments[ROW_TILES_MAX][EIGHTS][32]; // of the centroids
+    float4 starts[ROW_TILES_MAX][8];            // of a quad's two rows: the constant of the score, twice
+    km_margin margin[8];                        // of each quad
     km_active_k active_ks[8];
     int active_count;
+};
+
+struct km_preparation : km_prepared, km_preparation_base {
+    km_score_setup setup[8]; // of the K whose first quad it is
+    float centroids[SUM_ROWS_MAX * D];
+};
+
+template <typename LAUNCH> struct km_block : km_prepared {
+    alignas(16) unsigned low[LAUNCH::SUM_ROWS][ROW]; // low and high words of the sums
+    unsigned high[LAUNCH::SUM_ROWS][ROW];
+    unsigned counts[LAUNCH::SUM_ROWS];
+    km_warp warps[WARPS];
     //@ if track_labels
     unsigned changes[KS];
     //@ end
@@ -98,35 +102,26 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
 //@ def form_prepare
 //@ use factor_halves
 // Writes a quarter of a row of fragments: scaled factors of D features, and the constant of the score.
-template <typename LAUNCH, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int score_row, int t,
+template <typename Factor>
+static __device__ __forceinline__ void km_write_row(km_preparation &shared, int quad, int score_row, int t,
                                                     Factor factor, float start) {
     km_write_halves(shared, quad, score_row, t, factor);
     ((float2 *)&shared.starts[score_row / 2][quad])[score_row % 2] = {start, start};
 }
 
 // A row without a centroid: its score is the lowest, so it is no candidate where there are others.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int score_row,
-                                                    int t) {
+static __device__ __forceinline__ void km_clear_row(km_preparation &shared, int quad, int score_row, int t) {
     km_write_row(
         shared, quad, score_row, t, [](int) { return 0.0f; }, BINADE);
 }
 
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
-    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * ROW; i += BLOCK)
-        shared.low[0][i] = shared.high[0][i] = 0;
-    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS; i += BLOCK) shared.counts[i] = 0;
-    for (int i = threadIdx.x; i < 8; i += BLOCK) shared.margin[i] = {0, MARGIN_BASE, 0, 0};
-    //@ if track_labels
-    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.changes[i] = 0;
-    //@ end
+static __device__ __forceinline__ void km_clear_prepared(km_preparation &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < 8; i += PREPARERS) shared.margin[i] = {0, MARGIN_BASE, 0, 0};
 }
 
 //@ use score_rows margin
 // Finds the scale of the scores of one K, and its margin, by one warp.
-template <typename LAUNCH> static __device__ void km_scale_scores(km_block<LAUNCH> &shared, int k_index) {
+static __device__ void km_scale_scores(km_preparation &shared, int k_index) {
     const km_k_layout layout = km_k_layouts[k_index];
     const float *c = shared.centroids + layout.sum_row * D;
     const int k = km_ks[k_index];
@@ -152,11 +147,11 @@ template <typename LAUNCH> static __device__ void km_scale_scores(km_block<LAUNC
 
 // The rows of each active K of the launch: one warp finds its scale, then all threads write the rows. Returns whether
 // there is one.
-template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
+static __device__ __forceinline__ bool km_prepare_all(km_preparation &shared) {
     int active_count = 0;
     for (int i = 0; i < KS; i++) {
-        if (km_k_layouts[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
-        if (active_count % WARPS == threadIdx.x / 32) km_scale_scores<LAUNCH>(shared, i);
+        if (km_k_layouts[i].launch != shared.launch.index || !shared.active[i]) continue;
+        if (active_count % (PREPARERS / 32) == threadIdx.x / 32) km_scale_scores(shared, i);
         if (threadIdx.x == 0)
             shared.active_ks[active_count] = {km_k_layouts[i].quad, km_k_layouts[i].sum_row, i};
         active_count++;
@@ -172,9 +167,21 @@ template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all
                                    0};
         };
         km_write_rows(shared, shared.centroids + own.sum_row * D, setup.midpoint, own.k_index, threadIdx.x,
-                      BLOCK, setup.scale, begin_quad);
+                      PREPARERS, setup.scale, begin_quad);
     }
     return active_count > 0;
+}
+
+//@ end
+//@ def form_clear
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * ROW; i += BLOCK)
+        shared.low[0][i] = shared.high[0][i] = 0;
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS; i += BLOCK) shared.counts[i] = 0;
+    //@ if track_labels
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.changes[i] = 0;
+    //@ end
 }
 
 //@ end

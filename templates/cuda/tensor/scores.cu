@@ -41,8 +41,7 @@ static __device__ double km_constant(const float *c, const float *midpoint) {
 }
 
 // Finds the midpoint of a K's centroids, and the scale of its scores.
-template <typename LAUNCH>
-static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, float *midpoint, const float *c,
+static __device__ km_scale km_find_scale(const km_preparation &shared, float *midpoint, const float *c,
                                          const unsigned char *dominated, int k) {
     const int lane = threadIdx.x % 32;
     for (int f = lane; f < D; f += 32) {
@@ -112,8 +111,8 @@ static __device__ __forceinline__ void km_find_largest(unsigned *largest, const 
 // Writes the scaled rows of a K, by so many threads; `begin_quad` as in km_for_score_rows. Scores are
 //     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the midpoint of the K's centroids,
 // scaled so that all scores of a K are in one binade of float. 15 bits of them are compared.
-template <typename LAUNCH, typename Quad>
-static __device__ __forceinline__ void km_write_rows(km_block<LAUNCH> &shared, const float *c,
+template <typename Quad>
+static __device__ __forceinline__ void km_write_rows(km_preparation &shared, const float *c,
                                                      const float *midpoint, int k_index, int thread,
                                                      int threads, const km_scale &scale, Quad begin_quad) {
     const auto write_row = [&](int quad, int score_row, int t, int j) {
@@ -165,9 +164,9 @@ static __device__ __forceinline__ km_margin_of_k km_find_margin(km_scale &scale,
 //@ def factor_halves
 // Writes the quarter of a row that lanes with lane % 4 = t hold: the factors of D features, as fp16 hi and lo. Up to 8
 // features, one product of 16 takes both; of more, hi and lo have a product each.
-template <typename LAUNCH, typename Factor>
-static __device__ __forceinline__ void km_write_halves(km_block<LAUNCH> &shared, int quad, int score_row,
-                                                       int t, Factor factor) {
+template <typename Factor>
+static __device__ __forceinline__ void km_write_halves(km_preparation &shared, int quad, int score_row, int t,
+                                                       Factor factor) {
     KM_UNROLL_1_FOR (int i = 0; i < EIGHTS; i++) {
         const int f = 8 * i + 2 * t;
         const float first = f < D ? factor(f) : 0, second = f + 1 < D ? factor(f + 1) : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The skeleton of all forms of the design. A form is the file $form.cu, with the definitions that `use form_...` takes.
-//@ need form block grid blocks_per_sm parts stages launches_count max3
+//@ need form block grid blocks_per_sm parts stages launches_count row_tiles_most sum_rows_most max3
 //@ include cuda/head.h
 //@ words cuda/words.cu
 //@ words cuda/tensor/scores.cu
@@ -25,6 +25,7 @@ enum {
     BLOCK = $block, // threads of a block
     GRID = $grid,   // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
+    PREPARERS = 512,       // threads of a block that prepares a launch: a warp for each of 16 K
     TILE = 32,             // points of a tile
     COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
@@ -58,20 +59,41 @@ struct km_launch_$part { // K = $part_text
         FIRST_ROWS = $part_first_rows,
         LEVELS = $part_levels
     };
+    //@ if not form_digits
     enum { SUM_ROWS = $part_sum_rows }; // of the block's sums
+    //@ end
 };
 //@ end
 
-// Shared memory of a block, in every form.
-template <typename LAUNCH> struct km_block_base {
-    double radius;                      // the largest norm of all points but outliers
-    double extent[D], lattice_scale[D]; // 2^e; 2^(22 - e), by which a coordinate becomes an integer
+// The same as numbers; and the most of any launch.
+struct km_launch_shape {
+    int index, score_rows, first_rows, levels;
+};
+__device__ const km_launch_shape km_launch_shapes[] = {
+    //@ for part in parts
+    {$part, 2 * $part_row_tiles, $part_first_rows, $part_levels},
+    //@ end
+};
+enum { LAUNCHES = $launches_count, ROW_TILES_MAX = $row_tiles_most, SUM_ROWS_MAX = $sum_rows_most };
+
+// What a launch needs of the centroids, in every form. One block prepares it for all: then the launch's own code is
+// short, and takes half the time to compile. It is the first part of each block's shared memory.
+struct km_prepared_base {
+    double lattice_scale[D]; // 2^(22 - e), by which a coordinate becomes an integer
     unsigned same_k
         [4][8]; // masks of a quad, ALL where: its segments have the same K; it and the quad 1, 2, 4 away do
-    short k_index[2][8];                       // of a quad's segments: index in the K list, -1: none
-    short sum_row[8][LAUNCH::SCORE_ROWS];      // row of the sums of each row of scores, -1: none
-    unsigned char dominated[LAUNCH::SUM_ROWS]; // centroids that are nearest nowhere in the lattice
+    short k_index[2][8];                 // of a quad's segments: index in the K list, -1: none
+    short sum_row[8][2 * ROW_TILES_MAX]; // row of the sums of each row of scores, -1: none
+    int any_active;                      // whether a K of the launch is
     unsigned char active[KS];
+};
+
+// What is needed only to prepare it.
+struct km_preparation_base {
+    km_launch_shape launch;
+    double radius;                         // the largest norm of all points but outliers
+    double extent[D];                      // 2^e
+    unsigned char dominated[SUM_ROWS_MAX]; // centroids that are nearest nowhere in the lattice
 };
 
 //@ def tiles_of_warps
@@ -102,7 +124,9 @@ struct km_warp {
 // Workspace --------------------------------------------------------------------------------------------------
 
 // In this order: the sums of each restart; the largest |x|^2 of the points but outliers, and in one form |z|^2; the
-// exponents e; the histogram; the outliers of tiles; the tiles.
+// exponents e; the histogram; what is prepared for each restart and launch; the outliers of tiles; the tiles.
+constexpr long long PREPARED_BYTES = (long long)sizeof(km_prepared) * LAUNCHES * RESTARTS;
+
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
     return (double *)args.workspace + (long long)RESTARTS * COLUMNS * GRID;
 }
@@ -115,8 +139,14 @@ static __device__ __forceinline__ unsigned *km_histogram(const km_pass_args &arg
     return (unsigned *)(km_exponents(args) + D);
 }
 
+static __device__ __forceinline__ km_prepared *km_prepared_of(const km_pass_args &args, int launch) {
+    const long long after = (long long)(km_histogram(args) + D * BINS);
+    return (km_prepared *)((after + 255) / 256 * 256) + blockIdx.y * LAUNCHES + launch;
+}
+
 static __device__ __forceinline__ unsigned *km_outliers(const km_pass_args &args) {
-    return km_histogram(args) + D * BINS;
+    const long long after = (long long)(km_histogram(args) + D * BINS);
+    return (unsigned *)((after + 255) / 256 * 256 + PREPARED_BYTES);
 }
 
 static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
@@ -244,10 +274,8 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
     }
 }
 
-// ==== What the launches of a pass share
-// Compiled apart: pass/launches
-// Rows of products from centroids ----------------------------------------------------------------------------
-
+// ==== Rows of products from centroids
+// Compiled apart: pass/prepare
 // The centroid nearest to the origin.
 static __device__ int km_nearest_to_origin(const float *c, int k) {
     double smallest = 1e308;
@@ -273,8 +301,7 @@ static __device__ int km_nearest_to_origin(const float *c, int k) {
 
 // Finds the dominated centroids of one K: those that are nearest nowhere in the lattice, because another is nearer
 // everywhere. Without them scores have a smaller range, and so a smaller error.
-template <typename LAUNCH>
-static __device__ void km_find_dominated(km_block<LAUNCH> &shared, const float *c, const km_k_layout &layout,
+static __device__ void km_find_dominated(km_preparation &shared, const float *c, const km_k_layout &layout,
                                          int k) {
     const int nearest = km_nearest_to_origin(c, k);
     KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
@@ -293,24 +320,25 @@ static __device__ void km_find_dominated(km_block<LAUNCH> &shared, const float *
 // that lanes with lane % 4 = t hold. It is the row of centroid j; j is -1 where there is none, or where it is
 // dominated. Such a row is empty, but a dominated centroid keeps its row of sums, for outliers. begin_quad(quad,
 // segment, whole_quad) is called once for each quad.
-template <typename LAUNCH, typename Row, typename Quad>
-static __device__ __forceinline__ void km_for_score_rows(km_block<LAUNCH> &shared, int k_index, int thread,
+template <typename Row, typename Quad>
+static __device__ __forceinline__ void km_for_score_rows(km_preparation &shared, int k_index, int thread,
                                                          int threads, Row write_row, Quad begin_quad) {
     const km_k_layout layout = km_k_layouts[k_index];
-    const bool whole_quad = LAUNCH::LEVELS == 0 && layout.score_rows > LAUNCH::FIRST_ROWS;
-    KM_UNROLL_1_FOR (int at = thread; at < layout.quads * LAUNCH::SCORE_ROWS * 4; at += threads) {
-        const int quad = layout.quad + at / 4 / LAUNCH::SCORE_ROWS, score_row = at / 4 % LAUNCH::SCORE_ROWS;
+    const bool whole_quad = shared.launch.levels == 0 && layout.score_rows > shared.launch.first_rows;
+    KM_UNROLL_1_FOR (int at = thread; at < layout.quads * shared.launch.score_rows * 4; at += threads) {
+        const int quad = layout.quad + at / 4 / shared.launch.score_rows,
+                  score_row = at / 4 % shared.launch.score_rows;
         const int j = (quad - layout.quad) * layout.score_rows + score_row - layout.score_row,
-                  segment = layout.score_row >= LAUNCH::FIRST_ROWS;
+                  segment = layout.score_row >= shared.launch.first_rows;
         const bool real = score_row >= layout.score_row && score_row < layout.score_row + layout.score_rows &&
                           j < km_ks[k_index];
-        if (!whole_quad && (score_row >= LAUNCH::FIRST_ROWS) != segment) continue;
+        if (!whole_quad && (score_row >= shared.launch.first_rows) != segment) continue;
         shared.sum_row[quad][score_row] = real ? layout.sum_row + j : -1;
         write_row(quad, score_row, at % 4, real && !shared.dominated[layout.sum_row + j] ? j : -1);
         if (score_row != layout.score_row) continue;
         shared.k_index[segment][quad] = k_index;
         shared.same_k[0][quad] = whole_quad ? ALL : 0;
-        for (int level = 0; level < LAUNCH::LEVELS; level++)
+        for (int level = 0; level < shared.launch.levels; level++)
             shared.same_k[1 + level][quad] = layout.quads >> level > 1 ? ALL : 0;
         begin_quad(quad, segment, whole_quad);
     }
@@ -319,11 +347,11 @@ static __device__ __forceinline__ void km_for_score_rows(km_block<LAUNCH> &share
 //@ use form_prepare
 //@ if not form_rows
 // The rows of each active K of the launch, each K by one warp. Returns whether there is one.
-template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
+static __device__ __forceinline__ bool km_prepare_all(km_preparation &shared) {
     bool active = false;
     for (int i = 0, own = 0; i < KS; i++) {
-        if (km_k_layouts[i].launch != LAUNCH::INDEX) continue;
-        if (own++ % WARPS == threadIdx.x / 32 && shared.active[i])
+        if (km_k_layouts[i].launch != shared.launch.index) continue;
+        if (own++ % (PREPARERS / 32) == threadIdx.x / 32 && shared.active[i])
             km_prepare(shared, shared.centroids + km_k_layouts[i].sum_row * D, i);
         active = active | shared.active[i];
     }
@@ -331,38 +359,67 @@ template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all
 }
 
 //@ end
-// Fills the shared memory of a block. False: no K of the launch is active, or the fit has stopped.
-template <typename LAUNCH>
-static __device__ bool km_begin_block(km_block<LAUNCH> &shared, const km_pass_args &args) {
+// Prepares a launch, by one block a restart, and leaves that in the workspace.
+static __device__ __forceinline__ void km_prepare_launch(const km_pass_args &args) {
+    extern __shared__ uint4 km_memory[];
+    km_preparation &shared = *(km_preparation *)km_memory;
+    const km_launch_shape launch = km_launch_shapes[blockIdx.x];
     const int stop = args.control->stop; // read now and tested later: one wait for all reads
     const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    if (threadIdx.x == 0) shared.launch = launch;
     if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
-    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
-    for (int f = threadIdx.x; f < D; f += BLOCK) {
+    for (int i = threadIdx.x; i < KS; i += PREPARERS) shared.active[i] = args.active[blockIdx.y * KS + i];
+    for (int f = threadIdx.x; f < D; f += PREPARERS) {
         shared.extent[f] = km_power_of_2(km_exponents(args)[f]);
         shared.lattice_scale[f] = km_power_of_2(BITS - km_exponents(args)[f]);
     }
     for (int i = 0, own = 0; i < KS; i++) {
-        if (km_k_layouts[i].launch != LAUNCH::INDEX || own++ % (BLOCK / FETCHERS) != threadIdx.x / FETCHERS)
+        if (km_k_layouts[i].launch != launch.index ||
+            own++ % (PREPARERS / FETCHERS) != threadIdx.x / FETCHERS)
             continue;
         for (int at = threadIdx.x % FETCHERS; at < km_ks[i] * D; at += FETCHERS)
             shared.centroids[km_k_layouts[i].sum_row * D + at] = from[km_offsets[i] * D + at];
     }
-    for (int i = threadIdx.x; i < 8 * LAUNCH::SCORE_ROWS * 4; i += BLOCK) {
-        const int quad = i / 4 / LAUNCH::SCORE_ROWS, score_row = i / 4 % LAUNCH::SCORE_ROWS;
+    __syncthreads(); // its launch is known
+    for (int i = threadIdx.x; i < 8 * launch.score_rows * 4; i += PREPARERS) {
+        const int quad = i / 4 / launch.score_rows, score_row = i / 4 % launch.score_rows;
         km_clear_row(shared, quad, score_row, i % 4);
         shared.sum_row[quad][score_row] = -1;
     }
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+    for (int i = threadIdx.x; i < 8; i += PREPARERS) {
         shared.k_index[0][i] = shared.k_index[1][i] = -1;
         shared.same_k[0][i] = shared.same_k[1][i] = shared.same_k[2][i] = shared.same_k[3][i] = 0;
     }
+    km_clear_prepared(shared, args);
+    __syncthreads();
+    if (stop) return;
+    const bool active = km_prepare_all(shared);
+    if (threadIdx.x == 0) shared.any_active = active;
+    __syncthreads();
+    uint4 *to = (uint4 *)km_prepared_of(args, launch.index);
+    for (int i = threadIdx.x; i < (int)(sizeof(km_prepared) / sizeof(uint4)); i += PREPARERS)
+        to[i] = km_memory[i];
+}
+
+extern "C" __global__ void __launch_bounds__(PREPARERS)
+    km_tensor_prepare(const __grid_constant__ km_pass_args args) {
+    km_prepare_launch(args);
+}
+
+// ==== What the launches of a pass share
+// Compiled apart: pass/launches
+//@ use form_clear
+// Fills the shared memory of a block. False: no K of the launch is active, or the fit has stopped.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool km_begin_block(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop; // read now and tested later: one wait for all reads
+    const uint4 *from = (const uint4 *)km_prepared_of(args, LAUNCH::INDEX);
+#pragma unroll 4
+    for (int i = threadIdx.x; i < (int)(sizeof(km_prepared) / sizeof(uint4)); i += BLOCK)
+        ((uint4 *)&shared)[i] = from[i];
     km_clear_block(shared, args);
     __syncthreads();
-    if (stop) return false;
-    const bool active = km_prepare_all(shared);
-    __syncthreads();
-    return active;
+    return !stop && shared.any_active;
 }
 
 //@ def block_sums
@@ -638,8 +695,9 @@ constexpr int REDUCE_GRID = (COLUMNS + REDUCE - 1) / REDUCE;
 extern "C" {
 __device__ km_pass_facts km_pass = {
     KM_ABI_VERSION,
-    $launches_count + 4,
-    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    LAUNCHES + 5,
+    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + PREPARED_BYTES +
+        (sizeof(km_tile) + 4) * STEP_TILES + 768,
     sizeof(km_tile) / TILE + 1,
     0,
     8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
@@ -648,6 +706,7 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many blocks, so that they end together
+    {"km_tensor_prepare", KM_STAGE_PASS, LAUNCHES, RESTARTS, PREPARERS, sizeof(km_preparation), 0},
     //@ for part in parts
     {"km_tensor_$part", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block<km_launch_$part>), $part},
     //@ end

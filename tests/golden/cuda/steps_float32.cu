@@ -22,30 +22,7 @@
 #ifndef KM_STEPS_CUDA_H
 #define KM_STEPS_CUDA_H
 
-enum {
-    KM_THREADS = 256,               // of a block of every step kernel, where nothing else is said
-    KM_SUBCHUNK_POINTS = 2048,      // points of a subchunk: one block's work, one partial sum
-    KM_SUBCHUNKS_PER_CHUNK = 32,    // subchunks of a chunk of 65,536 points
-    KM_REDUCED_NUMBERS = 8,         // numbers that a block reduces over the chunks
-    KM_CANDIDATES_MAX = 13,         // most candidates of a k-means++ pick
-    KM_FINISH_THREADS = 128,        // of a block of km_finish_few_clusters ...
-    KM_FINISH_FEW_MAX = 32,         // ... which takes up to so many clusters, if shared memory holds
-    KM_FINISH_BYTES = 28,           // so many bytes for each of them and each thread, ...
-    KM_FINISH_WEIGHTED_BYTES = 36,  // ... with weights
-    KM_FINISH_SHARED_MAX = 1024,    // clusters whose sums km_finish_chunks keeps in shared memory; ...
-    KM_FINISH_SHARED_POINTS = 4096, // ... then a block adds so many points, else a chunk
-    KM_TILE_WARP_ROWS = 8,          // ... of which a warp takes as many rows of centroids at a time, ...
-    KM_TILE_ROWS = 96,              // ... the block no more than this, ...
-    KM_TILE_THREADS = 384,          // ... with so many threads at most, ...
-    KM_TILE_PAIRS = 4,              // ... of which each takes a point of so many models, ...
-    KM_TILE_MODELS = 12,            // ... so that a block has these, at most; ...
-    KM_TILE_SUMS = 2,               // ... it has so many sums of each cluster, where all rows fit
-    KM_SILHOUETTE_POINTS = 16384,   // points of a block of km_silhouette
-    KM_UPDATE_NUMBERS = 2048,       // coordinates of a slot's centroids that a block of km_update computes ...
-    KM_UPDATE_PARTS_MAX = 64        // ... and the most blocks of a slot
-};
-
-// ... 4 definitions
+// ... 5 definitions
 
 typedef struct km_update_args {
     km_loop *loop;
@@ -200,6 +177,8 @@ __device__ __forceinline__ finish_point finish_decide(const finish_nearest &foun
             finish_root(found.nearest), 1.0f - finish_root(__fdividef(found.nearest, found.second))};
 }
 
+// ==== Finishing: models ====================================================================================
+// Compiled apart: finish/models
 // Sums of a cluster in km_finish_few_clusters: a column for each thread, so that no thread waits for another; and
 // counts.
 enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
@@ -234,7 +213,46 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
     }
 }
 
-// ... 9 definitions
+// ... 1 definition
+
+// ==== Finishing: labels ====================================================================================
+// Compiled apart: finish/labels
+// Block (subchunk, model): labels and squared distances; margins and distances where they are not NULL.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_assign(const __grid_constant__ km_assign_args args) {
+    const int model = blockIdx.y, k = args.ks[model];
+    const double *centroids = args.centroids + args.rows[model] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[model] * D;
+    const km_real *points = (const km_real *)args.points + args.first * D, *means = finish_means(args, model);
+    for (int p = 0; p < KM_SUBCHUNK_POINTS; p += FINISH_POINTS * KM_THREADS) {
+        const long long first = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p + threadIdx.x;
+        const km_real *x[FINISH_POINTS];
+        finish_nearest found[FINISH_POINTS];
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS;
+            x[q] = points + (i < args.count ? i : 0) * D;
+        }
+        km_real here[FINISH_POINTS][STEP_FEATURES];
+        finish_search(found, here, x, table, k);
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS, out = model * args.count + i;
+            if (i >= args.count) break;
+            const finish_point point =
+                finish_decide(found[q], STEP_ROW_IN_REGISTERS ? here[q] : x[q], centroids, table, k);
+            args.labels[out] = point.label;
+            args.nearest[out] = point.square;
+            if (args.margin) args.margin[out] = point.margin;
+            if (args.distance)
+                args.distance[out] = means ? finish_distance(STEP_ROW_IN_REGISTERS ? here[q] : x[q],
+                                                             means + (long long)point.label * D)
+                                           : __dsqrt_rn(point.square);
+        }
+    }
+}
+
+// ... 7 definitions
 
 // ==== Silhouettes ==========================================================================================
 // Compiled apart: silhouette

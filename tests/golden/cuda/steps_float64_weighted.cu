@@ -83,6 +83,8 @@ __device__ __forceinline__ finish_point finish_decide(const finish_nearest &foun
     return finish_of_squares(found.label, found.nearest, found.second, k);
 }
 
+// ==== Finishing: models ====================================================================================
+// Compiled apart: finish/models
 // Sums of a cluster in km_finish_few_clusters: a column for each thread, so that no thread waits for another; and
 // counts.
 enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_WEIGHT, FINISH_NUMBERS };

@@ -32,6 +32,7 @@ enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
+    PREPARERS = 512,       // threads of a block that prepares a launch: a warp for each of 16 K
     TILE = 32,             // points of a tile
     COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
@@ -54,38 +55,13 @@ enum {
     FLUSH_STEPS = 2048,                           // steps after which sums are flushed: counts have 16 bits
     MARGIN_MAX = 1000,                            // units of a 16-bit score
     NORMS = 2,                                    // of which a load finds the largest: |x|, |z|
-    FETCHERS = BLOCK,                             // threads that fetch the centroids of a K
+    FETCHERS = PREPARERS,                         // threads that fetch the centroids of a K
     REDUCE = 128                                  // threads of a block of km_reduce
 };
 constexpr float BINADE = 0x7c000000; // scores are integers below it; their upper 16 bits are compared
 constexpr unsigned ALL = 0xffffffff;
 
-// ... 7 definitions
-
-template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
-    union {
-        km_tile ring[STAGES][STEP_TILES];
-        float centroids[LAUNCH::SUM_ROWS * D]; // while fragments are prepared
-    };
-    unsigned outliers[STAGES][STEP_TILES];
-    uint4 masks[2][STEP_TILES][LAUNCH::ROW_TILES]
-               [32];                                   // of candidates: the first operand of products; of two steps
-    uint4 fragments[LAUNCH::ROW_TILES][SLICES][2][32]; // of the centroids' two digits
-    int2 starts[LAUNCH::ROW_TILES][8];                 // of a quad's rows: the constant of the score
-    km_queue_entry queue[WARPS][QUEUE];
-    const km_tile
-        *tiles; // the first tile and its outliers, and how many steps: needed too rarely for registers
-    const unsigned *all_outliers;
-    int steps;
-    double z_radius; // the largest |z| of all points but outliers
-    float midpoint[WARPS][D];
-    km_quad_scale quad_scale[8]; // of a quad's Ks
-    unsigned queue_bits
-        [8]; // of each quad: which of its Ks it queues points for; bits 0 and 2, 1 and 3 of each byte
-    int queued[WARPS];
-};
-
-// ... 20 definitions
+// ... 34 definitions
 
 // Load: writes the tiles. Finds the outliers, and the largest norm of the other points. Points past the last one count
 // as outliers.
@@ -125,7 +101,27 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
     }
 }
 
-// ... 18 definitions
+// ... 17 definitions
+
+// ==== What the launches of a pass share ====================================================================
+// Compiled apart: pass/launches
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    if (threadIdx.x == 0) {
+        const long long steps = km_steps(args), begin = blockIdx.x;
+        shared.steps = (int)(begin < steps ? (steps - 1 - begin) / GRID + 1 : 0);
+        shared.tiles = km_tiles(args);
+        shared.all_outliers = km_outliers(args);
+    }
+    if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
+    KM_UNROLL_1_FOR (int i = 0; i < KS && !args.control->stop; i++)
+        if (km_k_layouts[i].launch == LAUNCH::INDEX)
+            for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
+                km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;
+    __threadfence(); // the sums are 0 before any thread adds to them
+}
+
+// ... 2 definitions
 
 // Resolves the points of the warp's queue, LANES_PER_POINT lanes each, and adds them to the block's sums.
 template <typename LAUNCH>

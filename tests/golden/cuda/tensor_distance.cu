@@ -37,6 +37,7 @@ enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
+    PREPARERS = 512,       // threads of a block that prepares a launch: a warp for each of 16 K
     TILE = 32,             // points of a tile
     COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
@@ -99,19 +100,28 @@ struct km_launch_0 { // K = 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
     enum { SUM_ROWS = 75 }; // of the block's sums
 };
 
-// Shared memory of a block, in every form.
-template <typename LAUNCH> struct km_block_base {
-    double radius;                      // the largest norm of all points but outliers
-    double extent[D], lattice_scale[D]; // 2^e; 2^(22 - e), by which a coordinate becomes an integer
+// The same as numbers; and the most of any launch.
+struct km_launch_shape {
+    int index, score_rows, first_rows, levels;
+};
+__device__ const km_launch_shape km_launch_shapes[] = {
+    {0, 2 * 6, 6, 0},
+};
+enum { LAUNCHES = 1, ROW_TILES_MAX = 6, SUM_ROWS_MAX = 75 };
+
+// What a launch needs of the centroids, in every form. One block prepares it for all: then the launch's own code is
+// short, and takes half the time to compile. It is the first part of each block's shared memory.
+struct km_prepared_base {
+    double lattice_scale[D]; // 2^(22 - e), by which a coordinate becomes an integer
     unsigned same_k
-        [4][8];                                // masks of a quad, ALL where: its segments have the same K; it and the quad 1, 2, 4 away do
-    short k_index[2][8];                       // of a quad's segments: index in the K list, -1: none
-    short sum_row[8][LAUNCH::SCORE_ROWS];      // row of the sums of each row of scores, -1: none
-    unsigned char dominated[LAUNCH::SUM_ROWS]; // centroids that are nearest nowhere in the lattice
+        [4][8];                          // masks of a quad, ALL where: its segments have the same K; it and the quad 1, 2, 4 away do
+    short k_index[2][8];                 // of a quad's segments: index in the K list, -1: none
+    short sum_row[8][2 * ROW_TILES_MAX]; // row of the sums of each row of scores, -1: none
+    int any_active;                      // whether a K of the launch is
     unsigned char active[KS];
 };
 
-// ... 28 definitions
+// ... 33 definitions
 
 // Load: writes the tiles. Finds the outliers, and the largest norm of the other points. Points past the last one count
 // as outliers.
@@ -149,7 +159,41 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
     }
 }
 
-// ... 21 definitions
+// ==== Rows of products from centroids ======================================================================
+// Compiled apart: pass/prepare
+// The centroid nearest to the origin.
+static __device__ int km_nearest_to_origin(const float *c, int k) {
+    double smallest = 1e308;
+    int nearest = 0;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        nearest = square < smallest ? j : nearest;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, nearest, width);
+        const bool closer = square < smallest || (square == smallest && j < nearest);
+        nearest = closer ? j : nearest;
+        smallest = closer ? square : smallest;
+    }
+    return nearest;
+}
+
+// ... 12 definitions
+
+// ==== What the launches of a pass share ====================================================================
+// Compiled apart: pass/launches
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
+}
+
+// ... 9 definitions
 
 // Resolves up to 32 points at the end of the warp's queue, a lane each, and adds them to the sums. Returns how many are
 // left.
@@ -341,8 +385,9 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
 extern "C" {
 __device__ km_pass_facts km_pass = {
     KM_ABI_VERSION,
-    1 + 4,
-    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    LAUNCHES + 5,
+    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + PREPARED_BYTES +
+        (sizeof(km_tile) + 4) * STEP_TILES + 768,
     sizeof(km_tile) / TILE + 1,
     0,
     8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
@@ -351,6 +396,7 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many blocks, so that they end together
+    {"km_tensor_prepare", KM_STAGE_PASS, LAUNCHES, RESTARTS, PREPARERS, sizeof(km_preparation), 0},
     {"km_tensor_0", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block<km_launch_0>), 0},
     {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, RESTARTS, REDUCE, 0, 0},
 };

@@ -27,6 +27,7 @@ enum {
     BLOCK = 256, // threads of a block
     GRID = 108,  // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
+    PREPARERS = 512,       // threads of a block that prepares a launch: a warp for each of 16 K
     TILE = 32,             // points of a tile
     COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
@@ -50,14 +51,11 @@ constexpr float BINADE = 8192;        // scores are at least this and less than 
 constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 constexpr unsigned ALL = 0xffffffff;
 
-// ... 8 definitions
+// ... 10 definitions
 
-template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
-    uint4 fragments[LAUNCH::ROW_TILES][FRAGMENTS][32]; // of the centroids
-    long long sums[LAUNCH::SUM_ROWS * (D + 1)];
-    km_warp warps[WARPS];
-    float centroids[LAUNCH::SUM_ROWS * D];
-    float midpoint[WARPS][D];
+struct km_prepared : km_prepared_base {
+    uint4 fragments[ROW_TILES_MAX][FRAGMENTS][32]; // of the centroids
+    float centroids[SUM_ROWS_MAX * D];
     unsigned
         margin[2]
               [8];       // of each segment and quad: the largest difference of a candidate's score from the largest
@@ -66,7 +64,7 @@ template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
         expected_bits[8]; // of each quad: the sum of a lane's ones, as integers, where no point is ambiguous
 };
 
-// ... 51 definitions
+// ... 57 definitions
 
 // The larger halves. They must not be negative: then they compare like the integers of their bits.
 static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {

@@ -28,6 +28,7 @@ enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
+    PREPARERS = 512,       // threads of a block that prepares a launch: a warp for each of 16 K
     TILE = 32,             // points of a tile
     COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
@@ -56,7 +57,17 @@ enum {
 constexpr float BINADE = 8192; // scores are at least this and less than twice this
 constexpr unsigned ALL = 0xffffffff;
 
-// ... 68 definitions
+// ... 58 definitions
+
+// ==== What the launches of a pass share ====================================================================
+// Compiled apart: pass/launches
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    if (threadIdx.x == 0) shared.tiles = (const uint4 *)km_tiles(args);
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
+}
+
+// ... 17 definitions
 
 // The larger halves. They must not be negative: then they compare like the integers of their bits.
 static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {

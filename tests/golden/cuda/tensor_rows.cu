@@ -29,6 +29,7 @@ enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
+    PREPARERS = 512,       // threads of a block that prepares a launch: a warp for each of 16 K
     TILE = 32,             // points of a tile
     COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
@@ -45,44 +46,36 @@ enum {
     STEP_TILES = 1,                          // tiles that are worked on at a time
     NORMS = 1,                               // of which a load finds the largest: |x|
     RESOLVE_AHEAD = 2,                       // features at a time when an ambiguous point is added
-    FETCHERS = BLOCK,                        // threads that fetch the centroids of a K
+    FETCHERS = PREPARERS,                    // threads that fetch the centroids of a K
     REDUCE = 128                             // threads of a block of km_reduce
 };
 constexpr float BINADE = 8192;             // scores are at least this and less than twice this
 constexpr unsigned ONE_CANDIDATE = 0x5c00; // 256 in half precision, where units are 1/4
 constexpr unsigned ALL = 0xffffffff;
 
-// ... 14 definitions
+// ... 18 definitions
 
-template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
-    uint4 fragments[LAUNCH::ROW_TILES][EIGHTS][32]; // of the centroids
-    float4 starts[LAUNCH::ROW_TILES][8];            // of a quad's two rows: the constant of the score, twice
-    unsigned low[LAUNCH::SUM_ROWS][ROW];            // low and high words of the sums
+template <typename LAUNCH> struct km_block : km_prepared {
+    alignas(16) unsigned low[LAUNCH::SUM_ROWS][ROW]; // low and high words of the sums
     unsigned high[LAUNCH::SUM_ROWS][ROW];
     unsigned counts[LAUNCH::SUM_ROWS];
-    union {
-        km_warp warps[WARPS];
-        float centroids[LAUNCH::SUM_ROWS * D]; // while fragments are prepared
-    };
-    km_score_setup setup[8]; // of the K whose first quad it is
-    km_margin margin[8];     // of each quad
-    km_active_k active_ks[8];
-    int active_count;
+    km_warp warps[WARPS];
     unsigned changes[KS];
 };
 
-// ... 27 definitions
+// ... 37 definitions
 
+// ==== What the launches of a pass share ====================================================================
+// Compiled apart: pass/launches
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
     for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * ROW; i += BLOCK)
         shared.low[0][i] = shared.high[0][i] = 0;
     for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS; i += BLOCK) shared.counts[i] = 0;
-    for (int i = threadIdx.x; i < 8; i += BLOCK) shared.margin[i] = {0, MARGIN_BASE, 0, 0};
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.changes[i] = 0;
 }
 
-// ... 35 definitions
+// ... 29 definitions
 
 // Labels and adds the points of a tile, which is `stage` bytes behind the first one of the ring.
 template <typename LAUNCH>
