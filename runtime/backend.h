@@ -139,6 +139,8 @@ typedef struct km_silhouette_model {
     double sum;              // sum of w times the silhouette
 } km_silhouette_model;
 
+enum { KM_MEMO_BYTES = 1024 }; // of a device, for compiler_recall
+
 struct km_backend {
     const char *name; // "cpu", "cuda"
 
@@ -149,6 +151,12 @@ struct km_backend {
     // The same for compiling alone, which is faster; NULL: device_open is.
     km_status (*compiler_open)(km_device **out, int ordinal, const char *compiler, const km_log *log,
                                km_error *err);
+    // The same before there is a driver, from what compiler_memo left of such a device. It may be another one by now:
+    // nothing but the cache may depend on it. KM_ERROR_DEVICE: the memo is of another version, or there is no compiler.
+    km_status (*compiler_recall)(km_device **out, int ordinal, const char *compiler, const void *memo,
+                                 int64_t size);
+    // Writes KM_MEMO_BYTES at most, and returns how many.
+    int64_t (*compiler_memo)(void *memo, const km_device *device);
     void (*device_close)(km_device **device);
     // The compiler, for people: "nvrtc 13.0", "/usr/bin/cc".
     void (*compiler_name)(char *text, int64_t size, km_device *device);

@@ -1600,6 +1600,17 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     done
     run 1 "${given[@]}" --target cuda --set design=tiled
     expect "other designs than the fixed one were tried" test -z "$(grep 'all designs' "$work/stderr")"
+    # What a plan depends on of the device is kept: the next fit's compiler does not wait for the driver.
+    came_first() { # WORD: the driver, or the compiler
+        rm -f "$work/in/came.log"
+        FAKE_CUDA_LOG=$work/in/came.log run 1 "${given[@]}" --target cuda --cache-dir "$work/in/recalled"
+        in_stderr 'line 7: this text is not liked'
+        expect "the $1 did not come first" test "$(head -n 1 "$work/in/came.log")" = "$1"
+    }
+    came_first driver
+    came_first compiler
+    run 0 cache clear --cache-dir "$work/in/recalled"
+    came_first driver
     # A driver that takes no NVRTC that there is.
     export FAKE_CUDA_VERSION=11000
     falls_back 'NVRTC .* was not found'

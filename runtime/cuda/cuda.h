@@ -152,6 +152,10 @@ int km_cuda_device_count(void);
 // compiles_only: for km_cuda_compile alone, without a context.
 km_status km_cuda_device_open(km_device **out, int ordinal, int compiles_only, const char *compiler,
                               const km_log *log, km_error *err);
+// As compiler_recall and compiler_memo of a backend.
+km_status km_cuda_compiler_recall(km_device **out, int ordinal, const char *compiler, const void *bytes,
+                                  int64_t size);
+int64_t km_cuda_compiler_memo(void *bytes, const km_device *base);
 void km_cuda_device_close(km_device **base);
 void km_cuda_compiler_name(char *text, int64_t size, km_device *base);
 void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan);

@@ -134,8 +134,9 @@ done:
 km_status km_cuda_device_open(km_device **out, int ordinal, int compiles_only, const char *compiler,
                               const km_log *log, km_error *err) {
     const char *why = NULL;
-    const km_driver *driver = km_driver_get(&why);
     *out = NULL;
+    if (compiles_only) km_nvrtc_begin(compiler);
+    const km_driver *driver = km_driver_get(&why);
     if (!driver) return km_fail(err, KM_ERROR_DEVICE, "no CUDA device: %s; or use the CPU", why);
     km_cuda_device *device = calloc(1, sizeof *device);
     if (!device) return km_fail_memory(err, "a device", sizeof *device);
@@ -151,6 +152,38 @@ km_status km_cuda_device_open(km_device **out, int ordinal, int compiles_only, c
                 device->base.facts.target.arch, driver->version / 1000, driver->version % 1000 / 10,
                 device->nvrtc.library ? "NVRTC " : "no NVRTC", device->nvrtc.path);
     return KM_OK;
+}
+
+typedef struct memo {
+    km_device_facts facts;
+    int driver_version;
+} memo;
+
+km_status km_cuda_compiler_recall(km_device **out, int ordinal, const char *compiler, const void *bytes,
+                                  int64_t size) {
+    memo known;
+    *out = NULL;
+    if (size != (int64_t)sizeof known) return KM_ERROR_DEVICE;
+    km_cuda_device *device = calloc(1, sizeof *device);
+    if (!device) return KM_ERROR_MEMORY;
+    memcpy(&known, bytes, sizeof known);
+    device->base.facts = known.facts;
+    device->ordinal = ordinal;
+    *out = &device->base;
+    km_status status = km_nvrtc_open(&device->nvrtc, compiler, known.driver_version / 1000, NULL);
+    if (status != KM_OK) km_cuda_device_close(out);
+    return status;
+}
+
+int64_t km_cuda_compiler_memo(void *bytes, const km_device *base) {
+    memo known;
+    memset(&known, 0, sizeof known);
+    known.facts = base->facts;
+    known.facts.memory_free_bytes = 0;
+    known.driver_version = ((const km_cuda_device *)base)->driver->version;
+    _Static_assert(sizeof known <= KM_MEMO_BYTES, "there is room for a memo");
+    memcpy(bytes, &known, sizeof known);
+    return (int64_t)sizeof known;
 }
 
 void km_cuda_device_close(km_device **base) {

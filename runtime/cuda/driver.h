@@ -140,6 +140,9 @@ void km_nvrtc_close(km_nvrtc *nvrtc);
 // to log_path (NULL: dropped). KM_ERROR_COMPILE names the first error's line. `asking` (NULL: nobody asks) may stop it.
 km_status km_nvrtc_compile(const km_nvrtc *nvrtc, int arch, const char *source_path, const char *binary_path,
                            const char *log_path, struct km_asking *asking, km_error *err);
+// Opens NVRTC and compiles an empty text: done while a driver starts, the first text need not wait for what NVRTC does
+// but once.
+void km_nvrtc_begin(const char *path);
 // Options for the compiler, as they enter the cache's key.
 void km_nvrtc_id(char *text, int64_t size, const km_nvrtc *nvrtc, int arch);
 

@@ -408,11 +408,20 @@ static km_status compiler_open(km_device **out, int ordinal, const char *compile
     return status;
 }
 
+static km_status compiler_recall(km_device **out, int ordinal, const char *compiler, const void *memo,
+                                 int64_t size) {
+    km_status status = km_cuda_compiler_recall(out, ordinal, compiler, memo, size);
+    if (*out) (*out)->backend = &km_backend_cuda;
+    return status;
+}
+
 const km_backend km_backend_cuda = {
     .name = "cuda",
     .device_count = km_cuda_device_count,
     .device_open = device_open,
     .compiler_open = compiler_open,
+    .compiler_recall = compiler_recall,
+    .compiler_memo = km_cuda_compiler_memo,
     .device_close = km_cuda_device_close,
     .compiler_name = km_cuda_compiler_name,
     .compiler_id = km_cuda_compiler_id,

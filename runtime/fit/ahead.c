@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What a fit on a GPU will build, compiled while the device is opened and points are sent.
+#include "../cache.h"
 #include "../module_state.h"
 #include "job.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Nothing of it is shared with the fit's own thread until that has joined, but for what neither changes: the points'
 // description, and the caller's parameters.
@@ -16,31 +19,68 @@ struct km_fit_ahead {
     km_fit_params params;  // the caller's without callbacks, which are for one thread
     km_fit_job job;        // with a device of its own
     km_built built;
+    km_cache cache; // if has_cache
+    int has_cache;
+    char *memo; // of the device, as the cache had it; NULL: it had none
+    int64_t memo_size;
 };
 
 static int is_stopped(void *user) {
     return atomic_load(&((struct km_fit_ahead *)user)->is_stopped);
 }
 
-static void *compile_ahead(void *user) {
-    struct km_fit_ahead *a = user;
+// For the device that is open, which may be one of km_compiler_open or compiler_recall.
+static void compile(struct km_fit_ahead *a) {
     km_fit_job *job = &a->job;
     km_build_params params;
     km_build build;
+    if (!job->device->facts.has_compiler) return;
     km_build_init(&build);
-    km_status status = km_compiler_open(&job->device, a->ordinal, a->params.compiler, NULL, NULL);
-    if (status == KM_OK && job->device->facts.has_compiler) {
-        km_fit_read_table(job);
-        km_fit_build_params(&params, job);
-        params.built = &a->built;
-        params.module.stop = is_stopped;
-        params.module.stop_user = a;
-        km_build_ahead(&build, job->device, &params, NULL);
-    }
+    km_fit_read_table(job);
+    km_fit_build_params(&params, job);
+    params.built = &a->built;
+    params.module.stop = is_stopped;
+    params.module.stop_user = a;
+    km_build_ahead(&build, job->device, &params, NULL);
     km_build_clear(&build);
-    km_device_close(&job->device);
+}
+
+// A driver takes 0.1 to 0.2 s to start, and then it says what a plan depends on. That is the same next time: it is kept
+// in the cache, as an entry of its own, and the compiler starts with it at once. Was it another device, the fit builds
+// what that needs itself.
+static void memo_entry(km_cache_entry *entry, const km_cache *cache, int ordinal) {
+    char key[64];
+    int size = snprintf(key, sizeof key, "kmgen %s, facts of cuda:%d", KM_VERSION, ordinal);
+    km_cache_entry_of(entry, cache, ".cu", key, size);
+}
+
+static void *compile_ahead(void *user) {
+    struct km_fit_ahead *a = user;
+    const km_backend *backend = &km_backend_cuda;
+    km_device **device = &a->job.device;
+    km_cache_entry entry;
+    if (a->has_cache) {
+        memo_entry(&entry, &a->cache, a->ordinal);
+        km_cache_look_up(&entry, &a->memo, &a->memo_size);
+    }
+    int is_open = a->memo && backend->compiler_recall(device, a->ordinal, a->params.compiler, a->memo,
+                                                      a->memo_size) == KM_OK;
+    if (!is_open) is_open = km_compiler_open(device, a->ordinal, a->params.compiler, NULL, NULL) == KM_OK;
+    if (is_open) compile(a);
+    km_device_close(device);
     km_awaited_add(&a->end);
     return NULL;
+}
+
+// Keeps what is to be recalled of the fit's device, unless that is what the cache has.
+static void keep_memo(const struct km_fit_ahead *a, const km_device *device) {
+    char memo[KM_MEMO_BYTES];
+    km_cache_entry entry;
+    if (!a->has_cache || !device || device->backend != &km_backend_cuda) return;
+    int64_t size = device->backend->compiler_memo(memo, device);
+    if (a->memo && size == a->memo_size && memcmp(memo, a->memo, (size_t)size) == 0) return;
+    memo_entry(&entry, &a->cache, a->ordinal);
+    km_cache_publish(&entry, memo, size, NULL);
 }
 
 // Without a cache there is no place for what is compiled; a given text is built as it is.
@@ -58,6 +98,7 @@ void km_fit_begin_ahead(km_fit_job *f, int ordinal) {
                           .restarts = f->restarts,
                           .nonzeros = f->nonzeros,
                           .begin_ms = f->begin_ms};
+    a->has_cache = km_cache_open(&a->cache, p->cache_dir, NULL) == KM_OK;
     km_spec_init(&a->job.spec);
     km_awaited_init(&a->end);
     f->ahead = a;
@@ -79,7 +120,9 @@ static km_status join(km_fit_job *f, km_error *err) {
 }
 
 km_status km_fit_end_ahead(km_fit_job *f) {
-    return join(f, f->err);
+    km_status status = join(f, f->err);
+    if (status == KM_OK && f->ahead) keep_memo(f->ahead, f->device);
+    return status;
 }
 
 km_built *km_fit_built_ahead(const km_fit_job *f) {
@@ -92,6 +135,7 @@ void km_fit_free_ahead(km_fit_job *f) {
     km_awaited_clear(&f->ahead->end);
     km_text_free(f->ahead->job.table);
     km_spec_clear(&f->ahead->job.spec);
+    free(f->ahead->memo);
     free(f->ahead);
     f->ahead = NULL;
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // A driver of GPUs that have memory and run nothing: what happens before there are kernels is tested without a GPU.
 // FAKE_CUDA_VERSION: of the driver, 13000 where it is not set. FAKE_CUDA_DEVICES: how many, at most 2; else 1.
+// FAKE_CUDA_LOG: a file that says when it was there (note.h), half a second after it was asked.
 #include "../../runtime/cuda/driver.h"
 #include "cuda.h"
+#include "note.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #pragma GCC visibility push(default)
 
@@ -49,6 +52,8 @@ static void *host_of(km_cu_ptr address) {
 
 km_cu_result cuInit(unsigned flags) {
     (void)flags;
+    if (getenv("FAKE_CUDA_LOG")) nanosleep(&(struct timespec){0, 500000000}, NULL);
+    fake_note("driver");
     return 0;
 }
 km_cu_result cuDriverGetVersion(int *version) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A compiler that refuses every text, and says so as NVRTC does.
 #include "../../runtime/cuda/driver.h"
+#include "note.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ KM_NVRTC_CALLS(DECLARE)
 #undef DECLARE
 const char *nvrtcGetErrorString(km_cu_result result);
 
-static char something;
+static char something, nothing; // a program, and one of the text that only begins NVRTC
 static const char log_text[] = "module.cu(7): error: this text is not liked\n\n1 error detected.\n";
 
 const char *nvrtcGetErrorString(km_cu_result result) {
@@ -27,8 +28,8 @@ km_cu_result nvrtcVersion(int *major, int *minor) {
 km_cu_result nvrtcCreateProgram(km_nvrtc_program *program, const char *text, const char *name,
                                 int headers_count, const char *const *headers,
                                 const char *const *header_names) {
-    (void)text, (void)name, (void)headers_count, (void)headers, (void)header_names;
-    *program = (km_nvrtc_program)&something;
+    (void)name, (void)headers_count, (void)headers, (void)header_names;
+    *program = (km_nvrtc_program)(strstr(text, "km_nothing") ? &nothing : &something);
     return 0;
 }
 km_cu_result nvrtcDestroyProgram(km_nvrtc_program *program) {
@@ -36,7 +37,8 @@ km_cu_result nvrtcDestroyProgram(km_nvrtc_program *program) {
     return 0;
 }
 km_cu_result nvrtcCompileProgram(km_nvrtc_program program, int options_count, const char *const *options) {
-    (void)program, (void)options_count, (void)options;
+    (void)options_count, (void)options;
+    if (program == (km_nvrtc_program)&something) fake_note("compiler");
     return COMPILATION_FAILED;
 }
 km_cu_result nvrtcGetProgramLogSize(km_nvrtc_program program, size_t *size) {
