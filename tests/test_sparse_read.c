@@ -869,7 +869,8 @@ START_TEST(npz_arrays_refused) {
 }
 END_TEST
 
-// Cut or changed anywhere: refused, or the same values where it was in a date or a name that nobody reads.
+// Cut anywhere: refused. Changed anywhere: refused, or the same values where it was in a date or a name that nobody
+// reads.
 START_TEST(npz_damaged_anywhere) {
     unsigned char bytes[2048];
     FILE *stream = fopen(known_file("csr.npz"), "rb");
@@ -885,7 +886,7 @@ START_TEST(npz_damaged_anywhere) {
         }
         km_data_destroy(&data);
         if (km_data_open(&data, "x.npz", NULL, &err) == KM_OK) {
-            ck_assert_int_ge(at, size - 22 - 5 * 60);
+            ck_assert_int_ge(at, size);
             expect_values(6, 6, known);
             continue;
         }

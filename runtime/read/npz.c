@@ -61,6 +61,15 @@ static km_status archive_failed(const npz *z) {
                    why ? why : "its zip directory");
 }
 
+// Whether the record that ends a zip file is there; comments of up to 64 KiB may follow it. Arrays can be read without
+// it, as far as they go.
+static int has_end(const unsigned char *bytes, int64_t size) {
+    enum { END_BYTES = 22, COMMENT_MAX = 65535 };
+    for (int64_t at = size - END_BYTES; at >= 0 && at >= size - END_BYTES - COMMENT_MAX; at--)
+        if (memcmp(bytes + at, "PK\5\6", 4) == 0) return 1;
+    return 0;
+}
+
 // Arrays ------------------------------------------------------------------------------------------------------
 
 // Fills the chunk behind what is left of it, as far as there is more.
@@ -355,6 +364,13 @@ km_status km_npz_open(km_table *table, km_input *input, const km_data_params *pa
     z.chunk = malloc(CHUNK_BYTES);
     if (!z.chunk) return km_fail_memory(err, "unpacking a zip file", CHUNK_BYTES);
     KM_TRY_GOTO(km_input_whole(&bytes, &size, &packed, input, err));
+    if (!has_end(bytes, size)) {
+        status = km_fail(
+            err, KM_ERROR_DATA,
+            "%s was cut short: the directory that ends a zip file is not there; write or copy it again",
+            input->name);
+        goto done;
+    }
     KM_TRY_GOTO(read_archive(&z, bytes, size));
     if (!z.format[0] && z.others_count == 1 && !z.has_objects) {
         km_input array;
