@@ -119,7 +119,9 @@ int64_t km_host_free(const char *root) {
 int64_t km_host_left_of(int64_t most) {
     char text[8192];
     int64_t kib = read_text(text, sizeof text, "", "/proc/self/status") ? number_of(text, "RssAnon:") : 0;
-    int64_t left = most - (kib > 0 ? kib * 1024 : 0) + km_pages_kept();
+    // Pages that are kept for the next fit are free; not all of them need be resident.
+    int64_t others = (kib > 0 ? kib * 1024 : 0) - km_pages_kept();
+    int64_t left = most - (others > 0 ? others : 0);
     return left > 0 ? left : 1;
 }
 
