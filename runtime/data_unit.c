@@ -118,7 +118,7 @@ static km_status look_at_digits(int *is_single, const km_data *data, km_error *e
     const km_csr *csr = km_data_csr(data);
     int64_t d = data->table.columns, rows = km_min(data->n, km_max(1, km_min(ROWS, VALUES / d)));
     *is_single = csr ? csr->type == KM_FLOAT32 : km_data_is_single(data);
-    if (*is_single || rows == 0) return KM_OK;
+    if (*is_single || rows == 0 || data->share) return KM_OK; // ranks decide alike, by the type alone
     double *row = malloc((size_t)d * sizeof *row);
     if (!row) return km_fail_memory(err, "a row", d * (int64_t)sizeof *row);
     km_status status = KM_OK;
