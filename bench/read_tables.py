@@ -68,7 +68,8 @@ def main():
         rows = sum(1 for _ in table) - 1
         table.seek(0)
         columns = table.readline().count(b",") + 1
-    report = {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "cpu": cpu_name(), "cores": os.cpu_count(),
+    report = {"date": time.strftime("%Y-%m-%d"), "commit": commit(arguments.kmgen), "cpu": cpu_name(),
+              "cores": os.cpu_count(),
               "versions": {name: version_of(name) for name in READERS if version_of(name)}, "points": rows,
               "bytes": os.path.getsize(arguments.table), "columns": columns, "used": len(arguments.columns),
               "repeats": arguments.repeats, "rows": []}

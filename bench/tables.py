@@ -32,9 +32,11 @@ PEER_NAMES = {"torch": "PyTorch", "torch-tf32": "PyTorch, TF32", "flash": "flash
 # What the benches share -----------------------------------------------------------------------------------------
 
 
-def commit():
+def commit(program=None):
+    """Of the work tree that a program was built in; of this one where none is given."""
+    where = os.path.dirname(os.path.realpath(program)) if program else ROOT
     done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
-                          check=False, cwd=ROOT)
+                          check=False, cwd=where)
     return done.stdout.strip() or "unknown"
 
 
