@@ -1581,7 +1581,8 @@ START_TEST(sparse_points_equal_the_reference) {
     rig r;
     if (variant->design != KM_DESIGN_SPARSE_LANES && variant->design != KM_DESIGN_SPARSE_WARPS) return;
     if (shape == 6 && (type == KM_FLOAT64 || weighted) && !is_whole()) return;
-    if (is_sample() && _i % 3 != 0 && shape != 6) return;
+    if (is_sample() && _i % 5 != 0)
+        return; // all but the fifth shape, in both types, with and without weights
     if (!build(&r, type, shapes[shape].d, shapes[shape].clusters, weighted)) return;
     ref_data points = sparse_points(shapes[shape].n, shapes[shape].d, shapes[shape].share, type);
     if (weighted) ref_weigh(&points, 4);

@@ -403,6 +403,7 @@ static void check_module(const module *m, km_type type, int64_t d, const int64_t
         for (int weighted = 0; weighted < 2; weighted++) {
             // Many features take long: unless all are asked for, each number of points with or without weights.
             if (d >= MANY_FEATURES && !is_whole() && weighted != s % 2) continue;
+            if (d >= MANY_FEATURES && is_sample() && sizes[s] > 200) continue;
             if (weighted) {
                 ref_weigh(&blobs, 5);
                 ref_weigh(&grid, 6);
