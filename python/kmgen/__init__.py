@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._clusterers import KMeans, KMeansSweep
     from ._errors import CompileError, DeviceError, KmgenWarning, NotFittedError
+    from ._estimators import KMeans, KMeansSweep
     from ._find import Answer, find_k
     from ._library import __version__
     from ._results import Model, Plan, Predictor, load
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "_clusterers": ("KMeans", "KMeansSweep"),
+    "_estimators": ("KMeans", "KMeansSweep"),
     "_errors": ("CompileError", "DeviceError", "KmgenWarning", "NotFittedError"),
     "_find": ("Answer", "find_k"),
     "_library": ("__version__",),

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _library as lib
-from ._clusterers import KMeansSweep
 from ._errors import warn
+from ._estimators import KMeansSweep
 from ._results import Labels, Model
 from ._tables import choose_columns
 

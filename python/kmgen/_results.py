@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _library as lib
 from ._arrays import Data, Doubles, Points, take
+from ._call import Watch, new_params, set_device
 
 Labels = npt.NDArray[np.int32]
 
@@ -118,8 +119,6 @@ class Predictor:
         KeyboardInterrupt
             By Ctrl-C, within 0.2 s.
         """
-        from ._fit import Watch, new_params, set_device
-
         params = new_params(threads)
         set_device(params, None, device)
         points = take(X, "predict")

@@ -9,7 +9,8 @@ import os
 from typing import Any, NamedTuple
 
 from . import _library as lib
-from ._fit import METRICS, choose, clusters_text, real, whole
+from ._call import choose
+from ._fit import METRICS, clusters_text, real, whole
 
 __all__ = ["Source", "Spec", "emit", "explain"]
 

@@ -287,12 +287,12 @@ print(kmgen.find_k(points, "2..4").k)
 
 def test_progress_and_log(points, monkeypatch, caplog):
     pytest.importorskip("tqdm")
-    from kmgen import _fit
+    from kmgen import _call
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(_fit, "_ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(_call, "_ASK_EVERY_S", 0.0)
     shown = []
-    monkeypatch.setattr(_fit._Bar, "show", lambda self, *state: shown.append(state))
+    monkeypatch.setattr(_call._Bar, "show", lambda self, *state: shown.append(state))
     with caplog.at_level("INFO", "kmgen"):
         kmgen.KMeansSweep("2..6", verbose=2).fit(points)
     assert {"seed", "sweep"} <= {state[0] for state in shown}
@@ -301,10 +301,10 @@ def test_progress_and_log(points, monkeypatch, caplog):
 
 def test_the_bar_counts_each_phase_anew(monkeypatch):
     tqdm = pytest.importorskip("tqdm")
-    from kmgen import _fit
+    from kmgen import _call
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    bar = _fit._Bar(True)
+    bar = _call._Bar(True)
     texts = []
     for state in (("seed", 3, 12, 0), ("sweep", 0, 110, 0), ("sweep", 55, 110, 7), ("refine", 0, 0, 16)):
         if state[0] == "sweep" and not state[1]:
