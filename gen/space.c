@@ -11,6 +11,12 @@
 // much (docs/tuning.md).
 static const double TIMES_SMALL = 3, TIMES_FULL = 5;
 
+static const int64_t most[KM_PARAM_COUNT] = {
+#define MOST(name, lowest, highest, targets, tune, meaning) highest,
+    KM_PARAMS(MOST)
+#undef MOST
+};
+
 static const char *const tunes[KM_PARAM_COUNT] = {
 #define TUNE(name, lowest, highest, targets, tune, meaning) tune,
     KM_PARAMS(TUNE)
@@ -84,14 +90,18 @@ static int is_idle(const km_plan *plan, km_param param) {
     return code->is_idle && code->is_idle(plan, param);
 }
 
-// The next number of the plan to fix, KM_PARAM_COUNT when none is left. Those that are multiples of the planner's own
-// come last: it follows from the others.
+// What is or is not comes first, as others may be idle beside it; multiples of the planner's own come last, as it
+// follows from the others.
+static int order_of(km_param param) {
+    return is_relative(param) ? 2 : most[param] == 1 ? 0 : 1;
+}
+
+// The next number of the plan to fix, KM_PARAM_COUNT when none is left.
 static km_param next_axis(const walk *w, const km_plan *plan) {
-    for (int relative = 0; relative <= 1; relative++)
+    for (int order = 0; order <= 2; order++)
         for (int i = 0; i < KM_PARAM_COUNT; i++)
-            if (tunes[i][0] && is_relative((km_param)i) == relative &&
-                km_plan_value(plan, (km_param)i) >= 0 && !is_idle(plan, (km_param)i) &&
-                !is_fixed(&w->spec, km_param_name((km_param)i)))
+            if (tunes[i][0] && order_of((km_param)i) == order && km_plan_value(plan, (km_param)i) >= 0 &&
+                !is_idle(plan, (km_param)i) && !is_fixed(&w->spec, km_param_name((km_param)i)))
                 return (km_param)i;
     return KM_PARAM_COUNT;
 }

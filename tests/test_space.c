@@ -151,6 +151,10 @@ START_TEST(idle_numbers) {
     }
     ck_assert_int_eq(with, 1);
     ck_assert_int_gt(without, 4);
+    make("cpu:avx512", 2, "2..12", 0); // the planner takes none
+    with = 0;
+    for (int64_t i = 0; i < space.count; i++) with += number_of(&space.candidates[i], "int16_scores");
+    ck_assert_int_eq(with, 1);
     make("cpu:avx2", 8, "2..12", 0); // has none
     ck_assert_int_gt(space.count, 4);
 }

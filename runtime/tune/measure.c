@@ -399,6 +399,7 @@ km_status km_measure_sample(km_measure *m, km_tune_candidate *candidate, double 
         other = get(m, &copy, &status, err);
         if (!other) return status != KM_OK ? status : km_fail(err, KM_ERROR_DEVICE, "%s", copy.reason);
     }
+    if (m->params.timing) m->params.timing(m->params.timing_user);
     for (int i = 0; i < count; i++) {
         if (other && i % 2) KM_TRY(sample(other, m, &beside_ms[i], err));
         KM_TRY(sample(one, m, &ms[i], err));

@@ -15,6 +15,9 @@ typedef struct km_measure_params {
     int64_t points, threads; // n of what is timed; CPU threads, 0: all
     km_module_params module; // cache and compiler
     int compiles_only;       // km_measure_compile alone is called
+    void (*timing)(
+        void *); // called when all is loaded and checked, before samples are taken; NULL: nobody asks
+    void *timing_user;
 } km_measure_params;
 
 // Opens the device; points are made when they are first needed.

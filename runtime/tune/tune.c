@@ -14,6 +14,7 @@
 #include "running.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,9 +250,48 @@ static int is_compiling(const km_tuning_state *t) {
     return 0;
 }
 
+static int is_of_entry(const km_tune_candidate *candidate, const km_tuning_entry *entry) {
+    for (int64_t i = 0; i < entry->numbers_count; i++) {
+        int64_t j = 0;
+        while (j < candidate->numbers_count &&
+               strcmp(candidate->numbers[j].name, entry->numbers[i].name) != 0)
+            j++;
+        if (j == candidate->numbers_count || candidate->numbers[j].value != entry->numbers[i].value) return 0;
+    }
+    return 1;
+}
+
+// A candidate that the table has for this very shape, stale as it may be: it was the fastest once. -1: none is left.
+static int64_t known_best(const km_tuning_state *t) {
+    const km_spec *spec = &t->result->spec;
+    size_t bytes = (size_t)spec->clusters_count * sizeof *spec->clusters;
+    for (int64_t e = 0; e < t->table.entries_count; e++) {
+        const km_tuning_entry *entry = &t->table.entries[e];
+        if (entry->features != spec->features || entry->type != spec->type || entry->weighted ||
+            entry->clusters_count != spec->clusters_count || memcmp(entry->clusters, spec->clusters, bytes))
+            continue;
+        for (int64_t i = 0; i < t->space.count; i++)
+            if (t->space.candidates[i].outcome == KM_TUNE_UNMEASURED &&
+                is_of_entry(&t->space.candidates[i], entry))
+                return i;
+    }
+    return -1;
+}
+
+// The candidates that come next, in their order: the default, what the table has, what the search says.
+static int64_t ahead_of(const km_tuning_state *t, int64_t out[AHEAD]) {
+    int64_t known = t->incumbent >= 0 ? known_best(t) : -1, count = km_search_ahead(t->search, out, AHEAD),
+            at = 0;
+    if (known < 0 || count == 0) return count;
+    while (at < count - 1 && out[at] != known) at++; // or in the last one's place
+    memmove(out + 1, out, (size_t)at * sizeof *out);
+    out[0] = known;
+    return count;
+}
+
 // Gives each idle compiler a candidate that the search will come to.
 static km_status compile_ahead(km_tuning_state *t) {
-    int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), next = 0;
+    int64_t ahead[AHEAD], count = ahead_of(t, ahead), next = 0;
     for (int64_t i = 0; i < t->compilers_count; i++) {
         while (next < count && t->is_compiled[ahead[next]]) next++;
         if (t->compiling[i] != NOTHING) continue;
@@ -267,7 +307,7 @@ static km_status compile_ahead(km_tuning_state *t) {
 // and a good many behind it are compiled first.
 static km_status compile_in_turn(km_tuning_state *t, int64_t at) {
     if (t->is_compiled[at] && !is_compiling(t)) return KM_OK;
-    int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD),
+    int64_t ahead[AHEAD], count = ahead_of(t, ahead),
                           wanted = t->incumbent < 0 ? 1 : 4 * t->compilers_count; // one time soon
     for (int64_t i = 0; i < count && wanted > 0;) {
         KM_TRY(collect(t, 20));
@@ -319,7 +359,7 @@ static int is_being_compiled(const km_tuning_state *t, int64_t at) {
 
 // The first of those that the search will come to which is compiled: the device need not wait for a compiler. -1: none.
 static int64_t first_compiled(const km_tuning_state *t) {
-    int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD);
+    int64_t ahead[AHEAD], count = ahead_of(t, ahead);
     for (int64_t i = 0; i < count; i++)
         if (t->is_compiled[ahead[i]] && !is_being_compiled(t, ahead[i])) return ahead[i];
     return -1;
@@ -349,14 +389,31 @@ static double patience_ms(const km_tuning_state *t, int count) {
            (t->compilers_count ? 0 : COMPILE_MS);
 }
 
+// On a GPU compilers run beside the process that measures. While that takes samples they are held: a host that is busy
+// launches kernels late, which makes a pass of several launches look up to twice as long.
+static void hold_compilers(const km_tuning_state *t, int signal) {
+    if (t->result->facts.target.kind != KM_TARGET_CUDA) return; // compilers and passes take turns
+    for (int64_t i = 0; i < t->compilers_count; i++)
+        if (t->compilers[i].process > 0) kill(t->compilers[i].process, signal);
+}
+
+static km_worker_answer await_samples(km_tuning_state *t, double timeout_ms, km_tune_candidate *candidate,
+                                      double *ms, double *beside_ms, km_status *status) {
+    km_worker_answer answer;
+    while ((answer = km_worker_wait(&t->measurer, timeout_ms, candidate, ms, beside_ms, status, t->err)) ==
+           KM_WORKER_TIMING)
+        hold_compilers(t, SIGSTOP);
+    hold_compilers(t, SIGCONT);
+    return answer;
+}
+
 // Samples by a process of its own. What it does not survive is the candidate's outcome.
 static km_status sample_there(km_tuning_state *t, km_tune_candidate *candidate,
                               const km_tune_candidate *beside, double *ms, double *beside_ms, int count) {
     km_status status;
     double timeout_ms = patience_ms(t, count), began_ms = km_now_ms();
     KM_TRY(km_worker_ask(&t->measurer, candidate, beside, count, t->err));
-    km_worker_answer answer =
-        km_worker_wait(&t->measurer, timeout_ms, candidate, ms, beside_ms, &status, t->err);
+    km_worker_answer answer = await_samples(t, timeout_ms, candidate, ms, beside_ms, &status);
     if (answer == KM_WORKER_DONE && status != KM_ERROR_DEVICE && status != KM_ERROR_INTERNAL) {
         t->failures = 0;
         double took_ms = km_now_ms() - began_ms;
@@ -404,14 +461,21 @@ static double half_range(double *values, int64_t count) {
     return (quantile(values, count, 0.75) - quantile(values, count, 0.25)) / 2;
 }
 
+static double least_of(const double *values, int64_t count) {
+    double least = values[0];
+    for (int64_t i = 1; i < count; i++) least = fmin(least, values[i]);
+    return least;
+}
+
 // Times of the candidate, each relative to that of the fastest one beside it: what the clock of the device does
-// meanwhile falls out.
+// meanwhile falls out. What disturbs a sample only makes it longer, so the least of both are compared.
 static void take_samples(km_tuning_state *t, km_tune_candidate *candidate, double *ms,
                          const double *beside_ms) {
-    if (beside_ms)
-        for (int i = 0; i < candidate->samples; i++) ms[i] *= best_ms(t) / beside_ms[i];
-    candidate->ms = quantile(ms, candidate->samples, 0.5);
-    candidate->spread_ms = half_range(ms, candidate->samples);
+    int64_t count = candidate->samples;
+    double least = least_of(ms, count);
+    for (int64_t i = 0; beside_ms && i < count; i++) ms[i] *= best_ms(t) / beside_ms[i];
+    candidate->spread_ms = half_range(ms, count);
+    candidate->ms = beside_ms ? best_ms(t) * least / least_of(beside_ms, count) : quantile(ms, count, 0.5);
 }
 
 // So many samples in place of those that there were.
@@ -431,7 +495,6 @@ static km_status measure(km_tuning_state *t, int64_t at) {
     KM_TRY(sample(t, candidate, beside, ms, beside_ms, SAMPLES_FIRST));
     if (candidate->outcome == KM_TUNE_MEASURED) {
         take_samples(t, candidate, ms, beside ? beside_ms : NULL);
-        candidate->ms = ms[0]; // the less: what disturbs a sample only makes it longer
         int more = !beside || candidate->ms < FAR * best_ms(t);
         if (more) KM_TRY(take_more(t, candidate, beside, SAMPLES_MORE));
         // Of many candidates the luckiest is the fastest: its own time is that of samples which did not choose it.
@@ -447,7 +510,8 @@ static km_status measure(km_tuning_state *t, int64_t at) {
 }
 
 static km_status run_search(km_tuning_state *t) {
-    for (int64_t at; (at = km_search_next(t->search)) >= 0;) {
+    for (int64_t ahead[AHEAD]; ahead_of(t, ahead) > 0;) {
+        int64_t at = ahead[0];
         if (report_search(t)) break;
         KM_TRY(compile(t, &at));
         if (t->result->stopped) break;

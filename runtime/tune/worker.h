@@ -32,7 +32,8 @@ km_status km_worker_ask_read(km_worker *worker, km_error *err);
 typedef enum km_worker_answer {
     KM_WORKER_NONE, // not within the time
     KM_WORKER_DONE,
-    KM_WORKER_GONE // the process ended
+    KM_WORKER_TIMING, // it begins to take samples, and is to be waited for again
+    KM_WORKER_GONE    // the process ended
 } km_worker_answer;
 
 // Waits for the answer, `timeout_ms` at most. Fills candidate and times; `status` and err: an error that is not the
