@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Times every plan of a shape's small space on one thread of this CPU, by the thread's own clock: what else runs on the
 // machine disturbs a sample at most by what it leaves in the caches. All plans are compiled and checked first; then
-// come rounds of all of them, and the least of a plan's times counts. It prints what `kmgen tune --json` writes, for
-// bench/model.py.
+// come rounds of all of them, and the least of a plan's times counts. Each sample has points of its own: where they lie
+// (which pages, large or small) makes up to a third of a time, and would stay with a plan. It prints what
+// `kmgen tune --json` writes, for bench/model.py.
 // usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER [float64] [TARGET]
 #include "base/clock.h"
 #include "base/text.h"
@@ -83,6 +84,12 @@ static void load(timed *one, const km_spec *spec, const km_backend *cpu, const k
         must(cpu->rows(one->engine, one->starts + row * d, indices, spec->clusters[q], &err));
     }
     km_data_stats_free(&stats);
+}
+
+static void unload(timed *one, const km_backend *cpu) {
+    cpu->engine_destroy(&one->engine);
+    free(one->centre);
+    free(one->starts);
 }
 
 // ms of a pass.
@@ -171,12 +178,15 @@ int main(int argc, char **argv) {
     for (int64_t i = 0; i < space.count && all; i++) {
         load(&all[i], spec, device->backend, &points);
         check(&all[i], spec, device->backend, &points);
+        unload(&all[i], device->backend);
     }
     double until = km_now_ms() + 1e3 * atof(argv[4]);
     for (int round = 0; all && (round < 3 || km_now_ms() < until); round++)
         for (int64_t i = 0; i < space.count; i++) {
             km_tune_candidate *candidate = &space.candidates[i];
+            load(&all[i], spec, device->backend, &points);
             double ms = run_passes(&all[i], spec, device->backend, PASSES);
+            unload(&all[i], device->backend);
             if (round == 0) continue; // what happens only once happens now
             candidate->ms = candidate->outcome == KM_TUNE_MEASURED ? fmin(candidate->ms, ms) : ms;
             candidate->outcome = KM_TUNE_MEASURED;

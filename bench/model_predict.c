@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include <jansson.h>
 #include <kmgen/plan.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,8 +45,11 @@ static void read_facts(km_device_facts *facts, const json_t *space) {
     facts->cache_bytes = json_integer_value(json_object_get(told, "cache_bytes"));
     facts->bandwidth_gbs = json_number_value(json_object_get(told, "bandwidth_gbs"));
     facts->clock_ghz = json_number_value(json_object_get(told, "clock_ghz"));
-    facts->fp32_per_cycle = json_number_value(json_object_get(told, "fp32_per_cycle"));
-    facts->fp64_per_cycle = json_number_value(json_object_get(told, "fp64_per_cycle"));
+    // The machine's; those of an older instruction set that was planned for are fewer.
+    facts->fp32_per_cycle =
+        fmin(facts->fp32_per_cycle, json_number_value(json_object_get(told, "fp32_per_cycle")));
+    facts->fp64_per_cycle =
+        fmin(facts->fp64_per_cycle, json_number_value(json_object_get(told, "fp64_per_cycle")));
     facts->has_integers = json_is_true(json_object_get(told, "has_integers"));
 }
 

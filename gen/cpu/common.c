@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 enum {
-    INT16_D_MIN = 5,    // features from which int16 scores pay ...
+    INT16_D_MIN = 5,    // features from which int16 scores may pay ...
     INT16_D_MAX = 64,   // ... and up to which a span's points as int16 stay in the first cache
     UNROLLED_D_MAX = 8, // features up to which compilers unroll loops, and do best left alone
     CHOOSING = 3        // operations of a vector of scores: compare, choose the index, keep the larger
@@ -64,21 +64,29 @@ void km_cpu_lanes_tiles(int64_t *vectors, int64_t *tile, const km_plan *plan) {
     *tile = single ? 1 : 4;
 }
 
-// Products and choices of scores, and loads of points, which these hide in part; or, where that is longer, sums that
-// wait for their own last product. A core looks ahead, so small tiles wait beside each other. What has no register goes
-// through memory: sums for each feature, the best scores and their indices once.
+// A vector operation that is no product, in those that are: a core does two in a cycle.
+static double plain_operation(const km_cpu_shape *it) {
+    return it->fma_per_cycle / 2;
+}
+
+// Products and choices of scores; loads of points and of centroids; sums that wait for their own last product: the
+// longest of these hides most of the others. A core looks ahead, so small tiles wait beside each other. What has no
+// register goes through memory: sums for each feature, the best scores and their indices once.
 double km_cpu_tile_operations(const km_plan *plan, const km_cpu_shape *it, km_cpu_tiles tiles,
                               double centroids, double features) {
-    double sums = centroids * tiles.vectors, best = 2 * tiles.vectors, loads = features * tiles.vectors;
-    double works = sums * (features + CHOOSING);
-    double instructions = works + features * centroids + (tiles.pinned ? loads : 0);
+    double sums = centroids * tiles.vectors, best = 2 * tiles.vectors, pipes = measured.pipes;
+    double works = sums * (features + measured.choosing * plain_operation(it));
+    double loads = measured.load * tiles.vectors + measured.broadcast * centroids;
+    double instructions = works + features * (centroids + (tiles.pinned ? tiles.vectors : 0));
     double chains = fmax(measured.in_flight / instructions, 1); // that wait at the same time
-    double waits = measured.chain * features * fmax(it->fma_per_cycle / chains, 1 / measured.chain);
+    double waits = measured.chain * features / chains;
     double without = sums + 1 + (tiles.pinned ? tiles.vectors : 1) - registers_of(plan->facts.target.arch);
     double spilled = features * fmin(fmax(without, 0), sums);
     double spilled_best = tiles.best_in_memory ? 0 : fmin(fmax(without + best + 1, 0), best);
-    return fmax(works + measured.load * it->fma_per_cycle * loads, waits) +
-           it->fma_per_cycle * (measured.spilled * spilled + measured.spilled_best * spilled_best);
+    double hidden = pow(pow(works, pipes) + pow(it->fma_per_cycle * features * loads, pipes) +
+                            pow(it->fma_per_cycle * waits, pipes),
+                        1 / pipes);
+    return hidden + it->fma_per_cycle * (measured.spilled * spilled + measured.spilled_best * spilled_best);
 }
 
 // Operations of a point's scores in lanes. The centroids that a K leaves beside whole tiles go first; a single one goes
@@ -97,14 +105,27 @@ static double tiled_operations(const km_plan *plan, const km_cpu_shape *it, int6
     return operations / (tiles.vectors * it->lanes);
 }
 
-// What numbers that the user or a tuning fixed cost, over the planner's own.
-static double fixed_numbers_cost(const km_plan *plan, const km_cpu_shape *it) {
+// Operations of a point's scores in the plan's type, by the planner's own tiles, or by those that are fixed.
+static double own_operations(const km_plan *plan, const km_cpu_shape *it) {
     int64_t vectors, tile;
     km_cpu_lanes_tiles(&vectors, &tile, plan);
-    double own = tiled_operations(plan, it, vectors, tile);
+    return tiled_operations(plan, it, vectors, tile);
+}
+
+static double fixed_operations(const km_plan *plan, const km_cpu_shape *it) {
+    int64_t vectors, tile;
+    km_cpu_lanes_tiles(&vectors, &tile, plan);
     km_plan_fixed(plan, KM_PARAM_vectors, &vectors);
     km_plan_fixed(plan, KM_PARAM_tile_clusters, &tile);
-    return tiled_operations(plan, it, vectors, tile) / own;
+    return tiled_operations(plan, it, vectors, tile);
+}
+
+// Operations of a point's scores by int16: one product for two features, but points are converted first.
+static double int16_operations(const km_plan *plan, const km_cpu_shape *it) {
+    double pairs = (double)((plan->spec.features + 1) / 2);
+    double others =
+        measured.int16_choosing * it->s + measured.int16_points * it->d + measured.int16_k * it->ks;
+    return (it->s * pairs + others * plain_operation(it)) / it->lanes;
 }
 
 // Operations of a point that reading tables costs. Each tile of points reads the whole table of a K: that counts where
@@ -131,7 +152,9 @@ static const char *int16_refused(const km_plan *plan) {
 
 // Whether they are faster.
 static int int16_pays(const km_plan *plan) {
-    return !int16_refused(plan) && plan->facts.has_integers && plan->spec.features >= INT16_D_MIN;
+    if (int16_refused(plan) || !plan->facts.has_integers || plan->spec.features < INT16_D_MIN) return 0;
+    km_cpu_shape it = km_cpu_shape_of(plan);
+    return int16_operations(plan, &it) < own_operations(plan, &it);
 }
 
 int km_cpu_uses_int16_scores(const km_plan *plan) {
@@ -140,12 +163,11 @@ int km_cpu_uses_int16_scores(const km_plan *plan) {
     return fixed > 0 && !int16_refused(plan);
 }
 
-// Operations of a point's scores. A centroid costs a fused multiply-add for each feature, then compare, choose and keep
-// the larger. int16 scores have one product for two features, but points are converted first.
+// Operations of a point's scores. Designs are weighed by a fused multiply-add for each feature, and compare, choose and
+// keep the larger, for each centroid; ways to run this one by what they cost over its own tiles.
 static double scores_operations(const km_plan *plan, const km_cpu_shape *it) {
-    if (!km_cpu_uses_int16_scores(plan))
-        return it->s * (it->d + CHOOSING) / it->lanes * fixed_numbers_cost(plan, it);
-    return (it->s * (ceil(it->d / 2) + measured.int16_choosing) + measured.int16_points * it->d) / it->lanes;
+    double way = km_cpu_uses_int16_scores(plan) ? int16_operations(plan, it) : fixed_operations(plan, it);
+    return it->s * (it->d + CHOOSING) / it->lanes * way / own_operations(plan, it);
 }
 
 // Points, and the label of each K read back.
@@ -218,7 +240,7 @@ km_status km_cpu_set_int16_scores(km_plan *plan, km_error *err) {
     const char *reason = refused                     ? refused
                          : !plan->facts.has_integers ? "the processor has no AVX512_VNNI"
                          : !int16_pays(plan)
-                             ? "few features: float is as fast"
+                             ? "few features or clusters: float is as fast"
                              : "one product for two features; ambiguous points are scored again";
     KM_TRY(km_plan_set(plan, KM_PARAM_int16_scores, int16_pays(plan), err, "%s", reason));
     if (!refused || km_plan_value(plan, KM_PARAM_int16_scores) == 0) return KM_OK;

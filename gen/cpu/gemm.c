@@ -47,6 +47,7 @@ static double tile_operations(const km_plan *plan, const km_cpu_shape *it, int64
     for (int64_t f = 0; f < plan->spec.features; f += features, passes++)
         operations += km_cpu_tile_operations(plan, it, tiles, tiles.centroids,
                                              fmin((double)features, it->d - (double)f));
+    operations += measured.gemm_tile * it->fma_per_cycle;
     return operations + (passes > 1 ? measured.scores_pass * (double)passes * tiles.centroids * tiles.vectors
                                     : measured.bests * tiles.vectors);
 }

@@ -17,6 +17,10 @@ double km_cuda_issue_rate(const km_plan *plan) {
     return lanes * (double)facts->units * facts->clock_ghz;
 }
 
+double km_cuda_read_ns(const km_plan *plan, double bytes) {
+    return bytes / (measured.read_share * plan->facts.bandwidth_gbs);
+}
+
 double km_cuda_overlap(double a, double b) {
     return pow(pow(a, measured.overlap) + pow(b, measured.overlap), 1 / measured.overlap);
 }

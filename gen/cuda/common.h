@@ -6,6 +6,8 @@
 
 // Thread instructions of the type's arithmetic that the device issues in a nanosecond.
 double km_cuda_issue_rate(const km_plan *plan);
+// Nanoseconds in which the device reads so many bytes.
+double km_cuda_read_ns(const km_plan *plan, double bytes);
 // Overlapped time of two pipes, in nanoseconds: a little more than the longer one.
 double km_cuda_overlap(double a, double b);
 // The time of the launches of a pass and of the steps behind them, divided by the points, if each launch takes so many

@@ -208,7 +208,7 @@ static int evaluate(registers_config *config, const km_plan *plan) {
         reads = (double)config->launches * (1 + measured.split_late_reads * (double)(config->split - 1));
     config->operations = groups.operations * (double)config->point_lanes;
     config->memory_ns =
-        reads * (double)(plan->spec.features * km_type_bytes(plan->spec.type)) / facts->bandwidth_gbs;
+        km_cuda_read_ns(plan, reads * (double)(plan->spec.features * km_type_bytes(plan->spec.type)));
     config->issue_ns = groups.operations_busy * (double)(config->split * config->point_lanes) /
                        km_cuda_issue_rate(plan) * stall_factor(plan, config, &groups);
     if (loads_coefficients(plan, config)) config->issue_ns *= measured.shared_coefficients;

@@ -429,7 +429,7 @@ static void estimate(km_config *found, km_plan *plan) {
     estimate->bytes_per_point =
         m * (config.is_expanded ? 8 : (double)(index + km_type_bytes(plan->spec.type))) + 8 +
         (double)plan->spec.clusters_count * restarts;
-    estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
+    estimate->memory_ns = km_cuda_read_ns(plan, estimate->bytes_per_point);
     estimate->issue_ns = config.total_ns;
     estimate->operations_per_point = m * (double)columns_of(plan);
     estimate->total_ns =

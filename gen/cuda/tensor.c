@@ -42,25 +42,31 @@ static const char *form_refused(int form, const km_spec *spec) {
     return NULL;
 }
 
-// The form whose sums are in registers of each warp, or of a block's warps together. Sums of int8 digits take more
-// registers than those of fp16, and of more than 8 features more memory: there they pay with many clusters. The
-// sums of many features do not fit the registers of each warp: on an H200 `digits` is slower by a fifth at 18,
-// faster by a tenth at 24.
-static int form_of(const km_spec *spec, const char **why) {
-    enum { FEATURES_ANY = 8, MANY = 40 };
+// The forms with sums in registers of each warp, or of a block's warps together; returns how many. The sums of many
+// features do not fit the registers of each warp: on an H200 `digits` is slower by a fifth at 18, faster by a tenth at
+// 24. Sums of int8 digits take more registers and bytes than those of fp16, and fewer products: they pay with many
+// clusters. With few it depends on memory (an H100, 8 features: K = 3..7 0.128 ms by `hi_lo`, 0.155 by `rounded`).
+static int forms_of(int forms[2], const km_spec *spec, const char **why) {
+    enum { MANY = 40 };
     int64_t sum = 0;
     for (int64_t i = 0; i < spec->clusters_count; i++) sum += spec->clusters[i];
     *why = "more than 20 features: a block's warps share the sums, which one has no room for";
-    if (!form_refused(DIGITS, spec)) return DIGITS;
+    forms[0] = DIGITS;
+    if (!form_refused(DIGITS, spec)) return 1;
     *why = "up to 4 features fp16 tells distances apart";
-    if (!form_refused(DISTANCE, spec)) return DISTANCE;
-    *why = "int8 digits in sums pay up to 8 features, and up to 16 where the list has more than 40 clusters";
-    if (!form_refused(ROUNDED, spec)) return spec->features <= FEATURES_ANY || sum > MANY ? ROUNDED : HI_LO;
+    forms[0] = DISTANCE;
+    if (!form_refused(DISTANCE, spec)) return 1;
+    *why = sum > MANY ? "int8 digits in sums pay where the list has more than 40 clusters"
+                      : "by the estimates of sums of int8 digits, and of fp16 pairs";
+    forms[0] = ROUNDED;
+    forms[1] = HI_LO;
+    if (!form_refused(ROUNDED, spec)) return sum > MANY ? 1 : 2;
+    forms[0] = HI_LO;
     *why = spec->target.arch / 10 != 9
                ? "fp16 scores with an error term, and int8 digits, were measured on sm_90 only"
            : spec->features > 16 ? "fp16 scores with an error term pay up to 16 features"
                                  : "int8 digits in sums take K up to 64";
-    return HI_LO;
+    return 1;
 }
 
 // Estimate ----------------------------------------------------------------------------------------------------
@@ -109,13 +115,15 @@ static const char *best_config(km_tensor_config *best, const km_plan *plan) {
         "neither a warp's registers nor a block's shared memory hold a K and its sums";
     const char *why = refusal_of(plan);
     int64_t fixed = -1;
+    int forms[2];
     if (why) return why;
     if (km_plan_fixed(plan, KM_PARAM_form, &fixed)) {
         why = form_refused((int)fixed, &plan->spec);
         if (!why) find_better(best, plan, (int)fixed);
         return why ? why : best->block ? NULL : no_room;
     }
-    find_better(best, plan, form_of(&plan->spec, &why));
+    for (int i = 0, count = forms_of(forms, &plan->spec, &why); i < count; i++)
+        find_better(best, plan, forms[i]);
     if (!form_refused(ROWS, &plan->spec)) find_better(best, plan, ROWS);
     return best->block ? NULL : no_room;
 }
@@ -148,7 +156,8 @@ static void estimate(km_config *found, km_plan *plan) {
 
 static km_status decide_form(km_plan *plan, const km_tensor_config *config, km_error *err) {
     const char *why;
-    form_of(&plan->spec, &why);
+    int forms[2];
+    forms_of(forms, &plan->spec, &why);
     if (config->form == ROWS)
         why = "a point is added to one row of its cluster's sums, however many there are";
     return km_plan_set(plan, KM_PARAM_form, config->form, err, "%s", why);

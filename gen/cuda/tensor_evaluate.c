@@ -150,7 +150,7 @@ static int evaluate_digits(km_tensor_config *config, const km_plan *plan, const 
     config->launches = layout->launches_count;
     config->operations = km_tensor_layout_cycles(layout, &plan->spec, config->form);
     config->memory_ns =
-        (double)(config->launches * km_tensor_point_bytes(&plan->spec, DIGITS)) / facts->bandwidth_gbs;
+        km_cuda_read_ns(plan, (double)(config->launches * km_tensor_point_bytes(&plan->spec, DIGITS)));
     config->issue_ns = digits_issue_ns(config, plan, layout);
     config->total_ns = overlapped(config);
     return 1;
@@ -209,7 +209,7 @@ static int evaluate_rows(km_tensor_config *config, const km_plan *plan, const km
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
     config->launches = layout->launches_count;
     config->operations = cycles;
-    config->memory_ns = (double)(config->launches * bytes) / facts->bandwidth_gbs;
+    config->memory_ns = km_cuda_read_ns(plan, (double)(config->launches * bytes));
     double single_warp = warps > 1 ? 1 : measured.rows_single; // nothing hides its stalls
     config->issue_ns = single_warp * cycles * (measured.rows_share + measured.rows_few_warps / warps) *
                        (1 + measured.rows_blocks * (double)config->blocks_per_sm) / rate;
@@ -249,7 +249,7 @@ static int evaluate_registers(km_tensor_config *config, const km_plan *plan, con
     config->launches = layout->launches_count;
     config->operations = cycles;
     config->memory_ns =
-        (double)(layout->launches_count * km_tensor_point_bytes(&plan->spec, form)) / facts->bandwidth_gbs;
+        km_cuda_read_ns(plan, (double)(layout->launches_count * km_tensor_point_bytes(&plan->spec, form)));
     double stall = form == DISTANCE ? (measured.distance_share + measured.distance_few_warps / warps) *
                                           (1 + measured.distance_blocks * (double)(blocks_per_sm - 1))
                                     : (measured.tensor_share + measured.tensor_few_warps / warps) *

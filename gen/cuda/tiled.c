@@ -57,14 +57,15 @@ static void estimate(km_config *found, km_plan *plan) {
     int64_t sums = km_tiled_sums_of(plan, (int)config->shape.resident);
     double adding_ns = km_tiled_adding(plan, config) / km_cuda_issue_rate(plan);
     estimate->bytes_per_point = (1 + (sums == KM_WORD_sums_sorted ? ks : 1)) * d * size + ks * 12;
-    estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
+    estimate->memory_ns = km_cuda_read_ns(plan, estimate->bytes_per_point);
     estimate->tensor_ns = config->tensor_ns;
     estimate->issue_ns = config->issue_ns + adding_ns;
     estimate->operations_per_point = estimate->issue_ns * km_cuda_issue_rate(plan);
     estimate->total_ns = estimate->memory_ns + config->total_ns + adding_ns; // one kernel after the other
     if (sums == KM_WORD_sums_products) // both overlap the read of the points
-        estimate->total_ns = config->total_ns + km_cuda_overlap(adding_ns, measured.adding_read * d * size /
-                                                                               plan->facts.bandwidth_gbs);
+        estimate->total_ns =
+            config->total_ns +
+            km_cuda_overlap(adding_ns, measured.adding_read * km_cuda_read_ns(plan, d * size));
     estimate->registers_per_thread = km_tiled_registers_limit(plan, &config->shape, config->blocks_per_sm);
     estimate->registers_spare = config->spare;
     estimate->shared_bytes_per_block = config->shape.shared_bytes;

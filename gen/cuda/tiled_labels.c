@@ -95,7 +95,7 @@ static void evaluate_resident(km_tiled_config *config, const km_plan *plan) {
            tiles = (double)(shape->panels / shape->tile_clusters);
     double rate = shape->fp16 ? km_tiled_fp16_per_cycle(plan->spec.target.arch) : 2 * facts->fp64_per_cycle;
     double read_ns =
-        measured.resident_read * tiles * (double)plan->spec.features * size / facts->bandwidth_gbs;
+        measured.resident_read * km_cuda_read_ns(plan, tiles * (double)plan->spec.features * size);
     config->tensor_ns = measured.resident_products *
                         (double)(shape->panels * shape->slices * km_tiled_resident_step(shape)) /
                         (rate * (double)facts->units * facts->clock_ghz);
