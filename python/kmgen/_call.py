@@ -62,7 +62,7 @@ def set_device(params: Any, spec: Any, device: Any) -> None:
     if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdigit():
         params.device, target = int(device[5:]), "cuda"
     else:
-        params.device, target = choose("device", device, _TARGETS)
+        params.device, target = choose("device (or 'cuda:0' and so on)", device, _TARGETS)
     if spec is not None:
         lib.call("km_spec_set_target", ctypes.byref(spec), target.encode())
 
