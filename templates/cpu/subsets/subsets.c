@@ -298,9 +298,6 @@ KM_TARGET static void pass_$s(const cpu_subset_tile *tile, cpu_subset_run *run) 
         const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
         //@ end
         fetch_ahead(&run->ahead, base);
-        //@ for f in s_columns
-        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_$f + tile->step + i);
-        //@ end
         nearest_$s(labels + base, $s_names, (const km_real *)run->table, run->k);
         const uint64_t bits =
             (KM_DIFFER(labels + base, run->labels + base) | fresh) & bits_of(tile->count, base);
@@ -394,9 +391,6 @@ KM_TARGET static void finish_$s(const cpu_subset_tile *tile, cpu_subset_finish *
         const km_real *x_$f = (const km_real *)tile->columns[$f] + at;
         //@ end
         fetch_ahead(&run->ahead, base);
-        //@ for f in s_columns
-        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_$f + tile->step + i);
-        //@ end
         finish->margin += finish_group_$s(labels + base, finish, tile->count - base, $s_names);
         const uint64_t bits = KM_DIFFER(labels + base, run->labels + base) & bits_of(tile->count, base);
         moved[base / SUBSET_GROUP] = bits;

@@ -165,7 +165,6 @@ KM_TARGET static void pass_1(const cpu_subset_tile *tile, cpu_subset_run *run) {
         const int64_t at = base / SUBSET_GROUP * tile->step;
         const km_real *x_0 = (const km_real *)tile->columns[0] + at;
         fetch_ahead(&run->ahead, base);
-        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_0 + tile->step + i);
         nearest_1(labels + base, x_0, (const km_real *)run->table, run->k);
         const uint64_t bits =
             (KM_DIFFER(labels + base, run->labels + base) | fresh) & bits_of(tile->count, base);
@@ -273,7 +272,6 @@ KM_TARGET static void finish_1(const cpu_subset_tile *tile, cpu_subset_finish *f
         const int64_t at = base / SUBSET_GROUP * tile->step;
         const km_real *x_0 = (const km_real *)tile->columns[0] + at;
         fetch_ahead(&run->ahead, base);
-        for (int i = 0; i < SUBSET_GROUP; i += 16) __builtin_prefetch(x_0 + tile->step + i);
         finish->margin += finish_group_1(labels + base, finish, tile->count - base, x_0);
         const uint64_t bits = KM_DIFFER(labels + base, run->labels + base) & bits_of(tile->count, base);
         moved[base / SUBSET_GROUP] = bits;
