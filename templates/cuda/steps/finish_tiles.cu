@@ -6,7 +6,7 @@
 //@ end
 
 // Pitches: of what the points of a model add to sums, and of their labels.
-enum { TILE_VALUES = TILE_POINTS + 1, TILE_LABELS = TILE_POINTS + 2 };
+enum { TILE_VALUES = TILE_POINTS + 1, TILE_LABELS = TILE_POINTS + 2, TILE_NONE = 65535 };
 
 // Sums of a cluster; without weights every point weighs 1.
 enum { TILE_COUNT, TILE_SSE, TILE_DISTANCE, TILE_MARGIN, TILE_WEIGHT, TILE_NUMBERS = 4 + WEIGHTED };
@@ -126,12 +126,23 @@ __device__ __forceinline__ finish_point tile_resolve_together(const km_real *x, 
 }
 
 //@ end
-__device__ __forceinline__ void tile_write(const tile_job &job, const finish_point &decided, int m, int point,
-                                           double weight) {
-    tile_at<unsigned short>(job.labels_at)[m * TILE_LABELS + point] = (unsigned short)decided.label;
-    tile_at<tile_value>(job.values_at)[m * TILE_VALUES + point] = {__dmul_rn(weight, decided.square),
-                                                                   (km_real)(weight * decided.distance),
-                                                                   (km_real)(weight * decided.margin)};
+//@ if weighted
+template <typename Real> __device__ __forceinline__ Real tile_weighted(double weight, Real value) {
+    return (Real)__dmul_rn(weight, value);
+}
+
+//@ else
+template <typename Real> __device__ __forceinline__ Real tile_weighted(double, Real value) {
+    return value;
+}
+
+//@ end
+// Writes what a point adds to the sums of model m, and its label; TILE_NONE: there is no such point.
+__device__ __forceinline__ void tile_write(const tile_job &job, int label, double square, km_real distance,
+                                           km_real margin, int m, int point, double weight) {
+    tile_value *value = tile_at<tile_value>(job.values_at) + m * TILE_VALUES + point;
+    tile_at<unsigned short>(job.labels_at)[m * TILE_LABELS + point] = (unsigned short)label;
+    *value = {tile_weighted(weight, square), tile_weighted(weight, distance), tile_weighted(weight, margin)};
 }
 
 // Labels of the thread's point, and what its distances to centroids add. `found` is of the only model where not all
@@ -147,24 +158,30 @@ __device__ __forceinline__ void tile_label(finish_nearest &found, tile_job &job,
             tile_take(found, job, m, 0, point);
         }
         //@ if float64
-        tile_write(job, finish_of_squares(found.label, found.nearest, found.second, k), m, point, weight);
+        const finish_point decided = finish_of_squares(found.label, found.nearest, found.second, k);
+        tile_write(job, is_point ? decided.label : int(TILE_NONE), decided.square, decided.distance,
+                   decided.margin, m, point, weight);
         //@ else
         // As finish_decide; squares come later.
         const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
         const float bound = fma(found.nearest, apart, lost);
-        finish_point decided = {found.label, 0.0, finish_root(found.nearest),
-                                k > 1 ? 1.0f - finish_root(__fdividef(found.nearest, found.second)) : 0.0};
+        float distance = finish_root(found.nearest), margin = 0.0f;
+        if (k > 1) margin = 1.0f - finish_root(__fdividef(found.nearest, found.second));
         if (k > 1 && !(bound < found.second && found.second < largest)) {
             if (!job.is_whole && is_point)
                 job.open[atomicAdd(&job.open_count, 1)] = (unsigned char)point; // tile_resolve_open
-            if (job.is_whole)
-                decided = tile_resolve(x, job.centroids + job.first[m] * (long long)D, k,
-                                       bound < largest ? tile_at<km_real>(job.squares_at) +
-                                                             job.first[m] * TILE_POINTS + point
-                                                       : nullptr,
-                                       bound);
+            if (job.is_whole) {
+                const finish_point decided = tile_resolve(
+                    x, job.centroids + job.first[m] * (long long)D, k,
+                    bound < largest ? tile_at<km_real>(job.squares_at) + job.first[m] * TILE_POINTS + point
+                                    : nullptr,
+                    bound);
+                found.label = decided.label;
+                distance = (float)decided.distance;
+                margin = (float)decided.margin;
+            }
         }
-        tile_write(job, decided, m, point, weight);
+        tile_write(job, is_point ? found.label : int(TILE_NONE), 0.0, distance, margin, m, point, weight);
         //@ end
     }
 }
@@ -178,18 +195,20 @@ __device__ __forceinline__ void tile_resolve_open(tile_job &job, const km_real *
         const double weight = WEIGHTED ? tile_at<double>(job.weights_at)[point] : 1.0;
         const finish_point decided =
             tile_resolve_together(tile + point * (long long)D, job.centroids, job.k[0]);
-        if (threadIdx.x % 32 == 0) tile_write(job, decided, 0, point, weight);
+        if (threadIdx.x % 32 == 0)
+            tile_write(job, decided.label, 0.0, (float)decided.distance, (float)decided.margin, 0, point,
+                       weight);
     }
     __syncthreads();
     if (threadIdx.x == 0) job.open_count = 0;
 }
 
 //@ end
-// Of the thread's models: rows of its point, and squared distances.
+// Of the thread's models: squared distances of its point.
 struct tile_own {
     int count, means,
-        ones; // models of the thread; bits of those that have means, and of those of one cluster
-    int row[KM_TILE_PAIRS];
+        ones;              // models of the thread; bits of those that have means, and of those of one cluster
+    int at[KM_TILE_PAIRS]; // where the row of its label is, in shared memory
     //@ if not float64
     double square[KM_TILE_PAIRS]; // to the own centroid
     //@ end
@@ -205,32 +224,21 @@ __device__ __forceinline__ void tile_begin_own(tile_own &own, const tile_job &jo
         own.square[i] = 0.0;
         //@ end
         own.mean[i] = 0;
-        own.row[i] = 0;
+        own.at[i] = 0;
         if (m >= job.models) continue;
         own.count++;
         own.means |= (job.means[m] != nullptr) << i;
         own.ones |= (job.k[m] == 1) << i;
-        own.row[i] = job.first[m] + tile_at<unsigned short>(job.labels_at)[at];
+        const int label = tile_at<unsigned short>(job.labels_at)[at];
+        own.at[i] = (job.first[m] + (label != TILE_NONE ? label : 0)) * TILE_PITCH;
     }
 }
 
-//@ if not float64
-// Doubles of floats: half of them by the unit that converts, which is slow, the others by their bits.
-__device__ __forceinline__ double tile_small(float x) { // x 2^-896, also where x is subnormal
-    const unsigned bits = __float_as_uint(x);
-    return __hiloint2double((int)((bits & 0x80000000u) | (bits & 0x7fffffffu) >> 3), (int)(bits << 29));
-}
-
-__device__ __forceinline__ double tile_power() { // 2^896
-    return __longlong_as_double((1023ll + 896) << 52);
-}
-
-__device__ __forceinline__ double tile_away(double x, float c, int g) { // x - c
-    return g % 2 ? __fma_rn(tile_small(c), -tile_power(), x) : __dsub_rn(x, c);
-}
-
-//@ end
 // Adds a slab, of which points and rows are in shared memory.
+//@ if not float64
+// ONES: some model of the thread may have one cluster.
+template <bool ONES>
+//@ end
 __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job, int slab) {
     const km_real *point = tile_at<km_real>(0) + threadIdx.x % TILE_POINTS * TILE_PITCH;
     const km_real *rows = tile_at<km_real>(job.rows_at), *means = tile_at<km_real>(job.means_at);
@@ -240,23 +248,22 @@ __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job,
         //@ if not float64
         double wide[TILE_VECTOR];
 #pragma unroll
-        for (int g = 0; g < TILE_VECTOR; g++)
-            wide[g] = g % 2 ? __dmul_rn(tile_small(x.at[g]), tile_power()) : (double)x.at[g];
+        for (int g = 0; g < TILE_VECTOR; g++) wide[g] = (double)x.at[g];
             //@ end
 #pragma unroll
         for (int i = 0; i < KM_TILE_PAIRS; i++) {
             if (i >= own.count) break;
             //@ if not float64
-            if (!(own.ones >> i & 1)) {
-                const tile_features c = *(const tile_features *)(rows + own.row[i] * TILE_PITCH + f);
+            if (!ONES || !(own.ones >> i & 1)) {
+                const tile_features c = *(const tile_features *)(rows + f + own.at[i]);
 #pragma unroll
                 for (int g = 0; g < TILE_VECTOR; g++) {
-                    const double t = tile_away(wide[g], c.at[g], g);
+                    const double t = __dsub_rn(wide[g], c.at[g]);
                     own.square[i] = __fma_rn(t, t, own.square[i]);
                 }
             } else { // the centroid need not be a float
                 const int at = slab * TILE_WIDTH + f;
-                const double *c = job.centroids + own.row[i] * (long long)D + at;
+                const double *c = job.centroids + job.first[tile_model(i)] * (long long)D + at;
 #pragma unroll
                 for (int g = 0; g < TILE_VECTOR; g++) {
                     const double t = __dsub_rn(wide[g], at + g < D ? c[g] : 0.0);
@@ -265,7 +272,7 @@ __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job,
             }
             //@ end
             if (!(own.means >> i & 1)) continue;
-            const tile_features c = *(const tile_features *)(means + own.row[i] * TILE_PITCH + f);
+            const tile_features c = *(const tile_features *)(means + f + own.at[i]);
 #pragma unroll
             for (int g = 0; g < TILE_VECTOR; g++) {
                 const km_real t = x.at[g] - c.at[g];
@@ -277,11 +284,12 @@ __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job,
 
 // The same of a model whose rows are not in shared memory, from device memory at once.
 __device__ __forceinline__ void tile_read_own(tile_own &own, const tile_job &job, const km_real *x) {
+    const int label = own.at[0] / TILE_PITCH;
     //@ if not float64
-    own.square[0] = finish_square(x, job.table + own.row[0] * (long long)D);
+    own.square[0] = finish_square(x, job.table + label * (long long)D);
     //@ end
     if (!job.means[0]) return;
-    const km_real *mean = job.means[0] + own.row[0] * (long long)D;
+    const km_real *mean = job.means[0] + label * (long long)D;
 #pragma unroll 8
     for (int f = 0; f < D; f++) {
         const km_real t = x[f] - mean[f];
@@ -292,27 +300,27 @@ __device__ __forceinline__ void tile_read_own(tile_own &own, const tile_job &job
 __device__ __forceinline__ void tile_write_own(const tile_own &own, const tile_job &job, double weight) {
 #pragma unroll
     for (int i = 0; i < KM_TILE_PAIRS; i++) {
-        const int m = tile_model(i);
-        if (m >= job.models) break;
-        tile_value *value = tile_at<tile_value>(job.values_at) + m * TILE_VALUES + threadIdx.x % TILE_POINTS;
+        if (i >= own.count) break;
+        tile_value *value =
+            tile_at<tile_value>(job.values_at) + tile_model(i) * TILE_VALUES + threadIdx.x % TILE_POINTS;
         //@ if float64
-        if (job.means[m]) value->distance = weight * __dsqrt_rn(own.mean[i]);
+        if (own.means >> i & 1) value->distance = tile_weighted(weight, __dsqrt_rn(own.mean[i]));
         //@ else
-        value->square = __dmul_rn(weight, own.square[i]);
-        if (job.means[m])
-            value->distance = (float)(weight * finish_root(own.mean[i]));
-        else if (job.k[m] == 1)
-            value->distance = (float)(weight * __dsqrt_rn(own.square[i]));
+        value->square = tile_weighted(weight, own.square[i]);
+        if (own.means >> i & 1)
+            value->distance = tile_weighted(weight, finish_root(own.mean[i]));
+        else if (own.ones >> i & 1)
+            value->distance = tile_weighted(weight, (float)__dsqrt_rn(own.square[i]));
         //@ end
     }
 }
 
 // Adds the tile to the sums: a thread has a cluster, and a group of points.
-__device__ __forceinline__ void tile_add(const tile_job &job, int count) {
+__device__ __forceinline__ void tile_add(const tile_job &job) {
     const int all = job.rows * job.groups, each = TILE_POINTS / job.groups;
     for (int at = threadIdx.x; at < all; at += blockDim.x) {
         const int row = at % job.rows, from = at / job.rows * each, m = job.is_whole ? job.model_of[row] : 0;
-        const int label = row - job.first[m], end = from + each < count ? from + each : count;
+        const int label = row - job.first[m], end = from + each;
         const unsigned short *labels = tile_at<unsigned short>(job.labels_at) + m * TILE_LABELS;
         const tile_value *values = tile_at<tile_value>(job.values_at) + m * TILE_VALUES;
         int points = 0;
@@ -321,7 +329,7 @@ __device__ __forceinline__ void tile_add(const tile_job &job, int count) {
             km_real distances = 0, margins = 0;
 #pragma unroll
             for (int q = p; q < p + 8; q++) {
-                if (labels[q] != label || q >= end) continue;
+                if (labels[q] != label) continue;
                 const tile_value value = values[q];
                 points += 1;
                 square = __dadd_rn(square, value.square);
@@ -376,7 +384,7 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
     km_finish_tiles(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                     long long rows_count, int first_model, int models, int tile_rows) {
     __shared__ tile_job job;
-    const int warp_row = tile_warp_row(), point = threadIdx.x % TILE_POINTS;
+    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
     const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
     const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
     const km_real *points = (const km_real *)args.points + (args.first + first) * D;
@@ -434,7 +442,14 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
                     tile_wait();
                     __syncthreads();
                 }
+                //@ if float64
                 tile_add_own(own, job, slab);
+                //@ else
+                if (own.ones)
+                    tile_add_own<true>(own, job, slab);
+                else
+                    tile_add_own<false>(own, job, slab);
+                //@ end
                 if (TILE_SLABS > 1) __syncthreads();
             }
         }
@@ -442,7 +457,7 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
         __syncthreads();
         if (is_kept && left > TILE_POINTS)
             tile_copy_slab(tile_at<km_real>(0), tile + TILE_POINTS * D, TILE_POINTS, left - TILE_POINTS, 0);
-        tile_add(job, left < TILE_POINTS ? left : int(TILE_POINTS));
+        tile_add(job);
         for (int i = threadIdx.x; args.labels && i < models * TILE_POINTS; i += blockDim.x)
             if (i % TILE_POINTS < left)
                 args.labels[(first_model + i / TILE_POINTS) * args.count + first + base + i % TILE_POINTS] =

@@ -10,7 +10,9 @@ struct silhouette_job {
     int k[KM_TILE_MODELS];         // its clusters,
     int has_means[KM_TILE_MODELS]; // whether k rows of means follow,
     long long terms[KM_TILE_MODELS],
-        means[KM_TILE_MODELS]; // and its first row in the tables, and that of its means
+        means[KM_TILE_MODELS];       // and its first row in the tables, and that of its means
+    unsigned char open[TILE_POINTS]; // of the only model, where not all rows are there: points to be resolved
+    int open_count;
     // Shared memory, bytes from its beginning: as tile_job.
     int rows_at;    // [tile_rows][TILE_PITCH] km_real
     int squares_at; // [tile_rows][TILE_POINTS] km_real
@@ -20,7 +22,7 @@ struct silhouette_job {
 __device__ __forceinline__ void silhouette_begin(silhouette_job *job, const km_silhouette_args &args,
                                                  int first_model, int models, int tile_rows) {
     job->models = models;
-    job->rows = 0;
+    job->rows = job->open_count = 0;
     job->tile_rows = tile_rows;
     for (int m = 0; m < models; m++) {
         job->first[m] = job->rows;
@@ -82,24 +84,79 @@ __device__ __forceinline__ silhouette_point silhouette_far() {
     return {infinity, infinity, (km_real)0, infinity, infinity, 0};
 }
 
-__device__ __forceinline__ double silhouette_decide(const silhouette_point &found, const silhouette_job &job,
-                                                    const km_silhouette_args &args, int m, const km_real *x) {
-    //@ if not float64
-    // As in finish_decide.
+//@ if not float64
+// Whether float32 leaves the label open, as in finish_decide.
+__device__ __forceinline__ bool silhouette_is_open(const silhouette_point &found) {
     const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-    if (!(fma(found.nearest, apart, lost) < found.second && found.second < largest))
-        return silhouette_exact(x, args.centroids + job.terms[m] * D, args.centroids + job.means[m] * D,
-                                (const silhouette_terms<double> *)args.exact_terms + job.terms[m], job.k[m]);
-    //@ end
-    return silhouette_value(found.own, found.other, found.factor);
+    return !(fma(found.nearest, apart, lost) < found.second && found.second < largest);
 }
 
+__device__ __forceinline__ double silhouette_square(const km_real *x, const double *row) {
+    double square = 0.0;
+#pragma unroll 4
+    for (int f = 0; f < D; f++) {
+        const double t = __dsub_rn(x[f], row[f]);
+        square = __fma_rn(t, t, square);
+    }
+    return square;
+}
+
+// silhouette_exact by a warp: a lane has every so many clusters. Every lane gets it.
+__device__ __forceinline__ double silhouette_together(const km_real *x, const double *centroids,
+                                                      const double *means,
+                                                      const silhouette_terms<double> *terms, int k) {
+    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    double nearest = infinity, own = infinity, other = infinity;
+    int label = 0;
+#pragma unroll 1
+    for (int j = threadIdx.x % 32; j < k; j += 32) {
+        const double square = silhouette_square(x, centroids + (long long)j * D);
+        label = square < nearest ? j : label;
+        nearest = square < nearest ? square : nearest;
+    }
+    for (int step = 16; step > 0; step >>= 1) {
+        const double its = __shfl_xor_sync(0xffffffffu, nearest, step);
+        const int its_label = __shfl_xor_sync(0xffffffffu, label, step);
+        label = its < nearest || (its == nearest && its_label < label) ? its_label : label;
+        nearest = fmin(its, nearest);
+    }
+#pragma unroll 1
+    for (int j = threadIdx.x % 32; j < k; j += 32) {
+        const double mean = __dadd_rn(silhouette_square(x, means + (long long)j * D), terms[j].spread);
+        if (j == label)
+            own = mean;
+        else
+            other = fmin(mean, other);
+    }
+    for (int step = 16; step > 0; step >>= 1) {
+        own = fmin(own, __shfl_xor_sync(0xffffffffu, own, step));
+        other = fmin(other, __shfl_xor_sync(0xffffffffu, other, step));
+    }
+    return silhouette_value<double>(own, other, terms[label].factor);
+}
+
+// Points of the only model whose label is open, a warp each: a thread alone would take long for its clusters.
+__device__ __forceinline__ void silhouette_resolve_open(silhouette_job &job, const km_silhouette_args &args,
+                                                        const km_real *tile, const double *weights) {
+    __syncthreads();
+    for (int at = threadIdx.x / 32; at < job.open_count; at += blockDim.x / 32) {
+        const int point = job.open[at];
+        const double value = silhouette_together(
+            tile + point * (long long)D, args.centroids + job.terms[0] * D, args.centroids + job.means[0] * D,
+            (const silhouette_terms<double> *)args.exact_terms + job.terms[0], job.k[0]);
+        if (threadIdx.x % 32 == 0) tile_at<double>(job.sums_at)[point] += km_weight(weights, point) * value;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) job.open_count = 0;
+}
+
+//@ end
 // Models first_model ... of one piece of the points: partial[piece][models of all launches], this model's sum.
 extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
     km_silhouette_tiles(const __grid_constant__ km_silhouette_args args, const double *weights,
                         double *partial, int first_model, int models, int tile_rows) {
     __shared__ silhouette_job job;
-    const int warp_row = tile_warp_row(), point = threadIdx.x % TILE_POINTS;
+    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
     const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
     const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
     const km_real *points = (const km_real *)args.points + first * D;
@@ -137,8 +194,11 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
         }
         if (is_kept && left > TILE_POINTS)
             tile_copy_slab(tile_at<km_real>(0), tile + TILE_POINTS * D, TILE_POINTS, left - TILE_POINTS, 0);
+        const double *tile_weights = WEIGHTED ? weights + first + base : nullptr;
         if (point < left) {
-            const double weight = km_weight(weights, first + base + point);
+            //@ if not float64
+            const km_real *x = tile + point * (long long)D;
+            //@ end
 #pragma unroll 1
             for (int i = 0; tile_model(i) < models; i++) {
                 const int m = tile_model(i);
@@ -146,10 +206,25 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
                     found = silhouette_far();
                     silhouette_take_rows(found, job, terms, m, 0, point);
                 }
+                double value = silhouette_value(found.own, found.other, found.factor);
+                //@ if not float64
+                if (silhouette_is_open(found)) {
+                    if (!job.is_whole) {
+                        job.open[atomicAdd(&job.open_count, 1)] = (unsigned char)point;
+                        break;
+                    }
+                    value = silhouette_exact(
+                        x, args.centroids + job.terms[m] * D, args.centroids + job.means[m] * D,
+                        (const silhouette_terms<double> *)args.exact_terms + job.terms[m], job.k[m]);
+                }
+                //@ end
                 tile_at<double>(job.sums_at)[m * TILE_POINTS + point] +=
-                    weight * silhouette_decide(found, job, args, m, tile + point * (long long)D);
+                    km_weight(tile_weights, point) * value;
             }
         }
+        //@ if not float64
+        if (!job.is_whole) silhouette_resolve_open(job, args, tile, tile_weights);
+        //@ end
     }
     __syncthreads();
     for (int m = threadIdx.x / 32; m < models; m += blockDim.x / 32) {

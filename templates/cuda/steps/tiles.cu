@@ -59,11 +59,6 @@ __device__ __forceinline__ void tile_copy_slab(km_real *to, const km_real *from,
     }
 }
 
-// The first row of a warp. Not all warps may have some; of two blocks of a multiprocessor others have none.
-__device__ __forceinline__ int tile_warp_row() {
-    return (threadIdx.x / 32 + (blockIdx.x >> 7 & 1) * 2) % (blockDim.x / 32) * KM_TILE_WARP_ROWS;
-}
-
 // Adds a slab to squared distances of a lane's points to the warp's rows, from `row` on; also to rows that are not
 // there.
 __device__ __forceinline__ void tile_add_slab(km_real (*square)[TILE_GROUPS], int rows_at, int row) {

@@ -22,9 +22,9 @@ enum {
     TILE_PIECE = STEP_ALIGN / sizeof(km_real)      // features that are copied at a time
 };
 
-// ... 10 definitions
+// ... 9 definitions
 
-// ... 23 definitions
+// ... 24 definitions
 
 // Labels of the thread's point, and what its distances to centroids add. `found` is of the only model where not all
 // rows were in shared memory.
@@ -41,29 +41,33 @@ __device__ __forceinline__ void tile_label(finish_nearest &found, tile_job &job,
         // As finish_decide; squares come later.
         const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
         const float bound = fma(found.nearest, apart, lost);
-        finish_point decided = {found.label, 0.0, finish_root(found.nearest),
-                                k > 1 ? 1.0f - finish_root(__fdividef(found.nearest, found.second)) : 0.0};
+        float distance = finish_root(found.nearest), margin = 0.0f;
+        if (k > 1) margin = 1.0f - finish_root(__fdividef(found.nearest, found.second));
         if (k > 1 && !(bound < found.second && found.second < largest)) {
             if (!job.is_whole && is_point)
                 job.open[atomicAdd(&job.open_count, 1)] = (unsigned char)point; // tile_resolve_open
-            if (job.is_whole)
-                decided = tile_resolve(x, job.centroids + job.first[m] * (long long)D, k,
-                                       bound < largest ? tile_at<km_real>(job.squares_at) +
-                                                             job.first[m] * TILE_POINTS + point
-                                                       : nullptr,
-                                       bound);
+            if (job.is_whole) {
+                const finish_point decided = tile_resolve(
+                    x, job.centroids + job.first[m] * (long long)D, k,
+                    bound < largest ? tile_at<km_real>(job.squares_at) + job.first[m] * TILE_POINTS + point
+                                    : nullptr,
+                    bound);
+                found.label = decided.label;
+                distance = (float)decided.distance;
+                margin = (float)decided.margin;
+            }
         }
-        tile_write(job, decided, m, point, weight);
+        tile_write(job, is_point ? found.label : int(TILE_NONE), 0.0, distance, margin, m, point, weight);
     }
 }
 
 // ... 1 definition
 
-// Of the thread's models: rows of its point, and squared distances.
+// Of the thread's models: squared distances of its point.
 struct tile_own {
     int count, means,
-        ones; // models of the thread; bits of those that have means, and of those of one cluster
-    int row[KM_TILE_PAIRS];
+        ones;                     // models of the thread; bits of those that have means, and of those of one cluster
+    int at[KM_TILE_PAIRS];        // where the row of its label is, in shared memory
     double square[KM_TILE_PAIRS]; // to the own centroid
     km_real mean[KM_TILE_PAIRS];  // ... and mean
 };
@@ -75,18 +79,19 @@ __device__ __forceinline__ void tile_begin_own(tile_own &own, const tile_job &jo
         const int m = tile_model(i), at = m * TILE_LABELS + threadIdx.x % TILE_POINTS;
         own.square[i] = 0.0;
         own.mean[i] = 0;
-        own.row[i] = 0;
+        own.at[i] = 0;
         if (m >= job.models) continue;
         own.count++;
         own.means |= (job.means[m] != nullptr) << i;
         own.ones |= (job.k[m] == 1) << i;
-        own.row[i] = job.first[m] + tile_at<unsigned short>(job.labels_at)[at];
+        const int label = tile_at<unsigned short>(job.labels_at)[at];
+        own.at[i] = (job.first[m] + (label != TILE_NONE ? label : 0)) * TILE_PITCH;
     }
 }
 
-// ... 3 definitions
-
 // Adds a slab, of which points and rows are in shared memory.
+// ONES: some model of the thread may have one cluster.
+template <bool ONES>
 __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job, int slab) {
     const km_real *point = tile_at<km_real>(0) + threadIdx.x % TILE_POINTS * TILE_PITCH;
     const km_real *rows = tile_at<km_real>(job.rows_at), *means = tile_at<km_real>(job.means_at);
@@ -95,21 +100,20 @@ __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job,
         const tile_features x = *(const tile_features *)(point + f);
         double wide[TILE_VECTOR];
 #pragma unroll
-        for (int g = 0; g < TILE_VECTOR; g++)
-            wide[g] = g % 2 ? __dmul_rn(tile_small(x.at[g]), tile_power()) : (double)x.at[g];
+        for (int g = 0; g < TILE_VECTOR; g++) wide[g] = (double)x.at[g];
 #pragma unroll
         for (int i = 0; i < KM_TILE_PAIRS; i++) {
             if (i >= own.count) break;
-            if (!(own.ones >> i & 1)) {
-                const tile_features c = *(const tile_features *)(rows + own.row[i] * TILE_PITCH + f);
+            if (!ONES || !(own.ones >> i & 1)) {
+                const tile_features c = *(const tile_features *)(rows + f + own.at[i]);
 #pragma unroll
                 for (int g = 0; g < TILE_VECTOR; g++) {
-                    const double t = tile_away(wide[g], c.at[g], g);
+                    const double t = __dsub_rn(wide[g], c.at[g]);
                     own.square[i] = __fma_rn(t, t, own.square[i]);
                 }
             } else { // the centroid need not be a float
                 const int at = slab * TILE_WIDTH + f;
-                const double *c = job.centroids + own.row[i] * (long long)D + at;
+                const double *c = job.centroids + job.first[tile_model(i)] * (long long)D + at;
 #pragma unroll
                 for (int g = 0; g < TILE_VECTOR; g++) {
                     const double t = __dsub_rn(wide[g], at + g < D ? c[g] : 0.0);
@@ -117,7 +121,7 @@ __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job,
                 }
             }
             if (!(own.means >> i & 1)) continue;
-            const tile_features c = *(const tile_features *)(means + own.row[i] * TILE_PITCH + f);
+            const tile_features c = *(const tile_features *)(means + f + own.at[i]);
 #pragma unroll
             for (int g = 0; g < TILE_VECTOR; g++) {
                 const km_real t = x.at[g] - c.at[g];
@@ -129,9 +133,10 @@ __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job,
 
 // The same of a model whose rows are not in shared memory, from device memory at once.
 __device__ __forceinline__ void tile_read_own(tile_own &own, const tile_job &job, const km_real *x) {
-    own.square[0] = finish_square(x, job.table + own.row[0] * (long long)D);
+    const int label = own.at[0] / TILE_PITCH;
+    own.square[0] = finish_square(x, job.table + label * (long long)D);
     if (!job.means[0]) return;
-    const km_real *mean = job.means[0] + own.row[0] * (long long)D;
+    const km_real *mean = job.means[0] + label * (long long)D;
 #pragma unroll 8
     for (int f = 0; f < D; f++) {
         const km_real t = x[f] - mean[f];
@@ -142,14 +147,14 @@ __device__ __forceinline__ void tile_read_own(tile_own &own, const tile_job &job
 __device__ __forceinline__ void tile_write_own(const tile_own &own, const tile_job &job, double weight) {
 #pragma unroll
     for (int i = 0; i < KM_TILE_PAIRS; i++) {
-        const int m = tile_model(i);
-        if (m >= job.models) break;
-        tile_value *value = tile_at<tile_value>(job.values_at) + m * TILE_VALUES + threadIdx.x % TILE_POINTS;
-        value->square = __dmul_rn(weight, own.square[i]);
-        if (job.means[m])
-            value->distance = (float)(weight * finish_root(own.mean[i]));
-        else if (job.k[m] == 1)
-            value->distance = (float)(weight * __dsqrt_rn(own.square[i]));
+        if (i >= own.count) break;
+        tile_value *value =
+            tile_at<tile_value>(job.values_at) + tile_model(i) * TILE_VALUES + threadIdx.x % TILE_POINTS;
+        value->square = tile_weighted(weight, own.square[i]);
+        if (own.means >> i & 1)
+            value->distance = tile_weighted(weight, finish_root(own.mean[i]));
+        else if (own.ones >> i & 1)
+            value->distance = tile_weighted(weight, (float)__dsqrt_rn(own.square[i]));
     }
 }
 
@@ -161,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
     km_finish_tiles(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                     long long rows_count, int first_model, int models, int tile_rows) {
     __shared__ tile_job job;
-    const int warp_row = tile_warp_row(), point = threadIdx.x % TILE_POINTS;
+    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
     const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
     const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
     const km_real *points = (const km_real *)args.points + (args.first + first) * D;
@@ -217,7 +222,10 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
                     tile_wait();
                     __syncthreads();
                 }
-                tile_add_own(own, job, slab);
+                if (own.ones)
+                    tile_add_own<true>(own, job, slab);
+                else
+                    tile_add_own<false>(own, job, slab);
                 if (TILE_SLABS > 1) __syncthreads();
             }
         }
@@ -225,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
         __syncthreads();
         if (is_kept && left > TILE_POINTS)
             tile_copy_slab(tile_at<km_real>(0), tile + TILE_POINTS * D, TILE_POINTS, left - TILE_POINTS, 0);
-        tile_add(job, left < TILE_POINTS ? left : int(TILE_POINTS));
+        tile_add(job);
         for (int i = threadIdx.x; args.labels && i < models * TILE_POINTS; i += blockDim.x)
             if (i % TILE_POINTS < left)
                 args.labels[(first_model + i / TILE_POINTS) * args.count + first + base + i % TILE_POINTS] =
@@ -250,16 +258,83 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
 
 // ... 8 definitions
 
-// ... 13 definitions
+// ... 17 definitions
 
-__device__ __forceinline__ double silhouette_decide(const silhouette_point &found, const silhouette_job &job,
-                                                    const km_silhouette_args &args, int m, const km_real *x) {
-    // As in finish_decide.
-    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-    if (!(fma(found.nearest, apart, lost) < found.second && found.second < largest))
-        return silhouette_exact(x, args.centroids + job.terms[m] * D, args.centroids + job.means[m] * D,
-                                (const silhouette_terms<double> *)args.exact_terms + job.terms[m], job.k[m]);
-    return silhouette_value(found.own, found.other, found.factor);
+// Models first_model ... of one piece of the points: partial[piece][models of all launches], this model's sum.
+extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
+    km_silhouette_tiles(const __grid_constant__ km_silhouette_args args, const double *weights,
+                        double *partial, int first_model, int models, int tile_rows) {
+    __shared__ silhouette_job job;
+    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
+    const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
+    const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
+    const km_real *points = (const km_real *)args.points + first * D;
+    const silhouette_terms<km_real> *terms = (const silhouette_terms<km_real> *)args.terms;
+    if (threadIdx.x == 0) silhouette_begin(&job, args, first_model, models, tile_rows);
+    __syncthreads();
+    const bool is_kept = TILE_SLABS == 1 && job.is_whole; // rows stay, and the next tile comes ahead
+    for (int i = threadIdx.x; i < models * TILE_POINTS; i += blockDim.x)
+        tile_at<double>(job.sums_at)[i] = 0.0;
+    if (is_kept) {
+        silhouette_copy(job, (const km_real *)args.table, 0, 0);
+        tile_copy_slab(tile_at<km_real>(0), points, TILE_POINTS, count, 0);
+    }
+    for (int base = 0; base < count; base += TILE_POINTS) {
+        const km_real *tile = points + base * (long long)D;
+        const int left = count - base;
+        silhouette_point found = silhouette_far();
+        for (int start = 0; start < job.rows; start += tile_rows) {
+            const bool is_busy = warp_row < tile_rows && start + warp_row < job.rows;
+            km_real square[KM_TILE_WARP_ROWS][TILE_GROUPS] = {};
+            for (int slab = 0; slab < TILE_SLABS; slab++) {
+                if (!is_kept) {
+                    if (TILE_SLABS > 1 || start == 0)
+                        tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
+                    silhouette_copy(job, (const km_real *)args.table, start, slab);
+                }
+                tile_wait();
+                __syncthreads();
+                if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
+                if (!is_kept) __syncthreads();
+            }
+            if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
+            __syncthreads(); // points are no longer used
+            if (!job.is_whole && tile_model(0) == 0) silhouette_take_rows(found, job, terms, 0, start, point);
+        }
+        if (is_kept && left > TILE_POINTS)
+            tile_copy_slab(tile_at<km_real>(0), tile + TILE_POINTS * D, TILE_POINTS, left - TILE_POINTS, 0);
+        const double *tile_weights = WEIGHTED ? weights + first + base : nullptr;
+        if (point < left) {
+            const km_real *x = tile + point * (long long)D;
+#pragma unroll 1
+            for (int i = 0; tile_model(i) < models; i++) {
+                const int m = tile_model(i);
+                if (job.is_whole) {
+                    found = silhouette_far();
+                    silhouette_take_rows(found, job, terms, m, 0, point);
+                }
+                double value = silhouette_value(found.own, found.other, found.factor);
+                if (silhouette_is_open(found)) {
+                    if (!job.is_whole) {
+                        job.open[atomicAdd(&job.open_count, 1)] = (unsigned char)point;
+                        break;
+                    }
+                    value = silhouette_exact(
+                        x, args.centroids + job.terms[m] * D, args.centroids + job.means[m] * D,
+                        (const silhouette_terms<double> *)args.exact_terms + job.terms[m], job.k[m]);
+                }
+                tile_at<double>(job.sums_at)[m * TILE_POINTS + point] +=
+                    km_weight(tile_weights, point) * value;
+            }
+        }
+        if (!job.is_whole) silhouette_resolve_open(job, args, tile, tile_weights);
+    }
+    __syncthreads();
+    for (int m = threadIdx.x / 32; m < models; m += blockDim.x / 32) {
+        double sum = 0.0;
+        for (int at = threadIdx.x % 32; at < TILE_POINTS; at += 32)
+            sum += tile_at<double>(job.sums_at)[m * TILE_POINTS + at];
+        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        if (threadIdx.x % 32 == 0) partial[blockIdx.x * (long long)args.models + first_model + m] = sum;
+    }
 }
-
-// ... 1 definition
