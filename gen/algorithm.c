@@ -4,6 +4,7 @@
 #include "algorithm.h"
 #include "design.h"
 #include "cpu/facts.h"
+#include "cuda/tiles.h"
 #include "memory.h"
 #include "numbers.h"
 
@@ -45,7 +46,7 @@ static void choose_by_rule(km_plan *plan) {
     size_t size = sizeof plan->algorithm_reason;
     plan->algorithm = KM_ALGORITHM_LLOYD;
     if (plan->spec.target.kind == KM_TARGET_CUDA) {
-        snprintf(reason, size, "the only one on CUDA");
+        snprintf(reason, size, "tiles on CUDA where they are asked for");
         return;
     }
     if (km_plan_is_csr(plan)) {
@@ -94,10 +95,18 @@ static void leave_room(km_plan *plan) {
 
 static km_status check(const km_plan *plan, km_error *err) {
     if (plan->algorithm == KM_ALGORITHM_LLOYD) return KM_OK;
-    if (plan->spec.target.kind == KM_TARGET_CUDA)
-        return km_fail(err, KM_ERROR_PLAN,
-                       "the algorithm %s runs on the CPU only; take lloyd or auto on CUDA, or the target cpu",
-                       km_algorithm_name(plan->algorithm));
+    if (plan->spec.target.kind == KM_TARGET_CUDA) {
+        if (plan->algorithm != KM_ALGORITHM_TILES)
+            return km_fail(
+                err, KM_ERROR_PLAN,
+                "the algorithm %s runs on the CPU only; take lloyd, tiles or auto on CUDA, or the target cpu",
+                km_algorithm_name(plan->algorithm));
+        const char *takes = km_cuda_tiles_refused(plan);
+        return takes ? km_fail(err, KM_ERROR_PLAN,
+                               "the algorithm tiles takes on CUDA %s; take lloyd or auto, or the target cpu",
+                               takes)
+                     : KM_OK;
+    }
     if (km_plan_is_csr(plan))
         return km_fail(
             err, KM_ERROR_PLAN,
@@ -116,6 +125,16 @@ static km_status check(const km_plan *plan, km_error *err) {
                    km_algorithm_name(plan->algorithm), TILES_CLUSTERS_MAX);
 }
 
+// Points that tiles cannot serve on CUDA have lloyd's passes.
+static void take_what_is_served(km_plan *plan) {
+    const char *takes = NULL;
+    if (plan->algorithm == KM_ALGORITHM_TILES && plan->spec.target.kind == KM_TARGET_CUDA)
+        takes = km_cuda_tiles_unserved(plan);
+    if (!takes) return;
+    plan->algorithm = KM_ALGORITHM_LLOYD;
+    snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason, "tiles takes on CUDA %s", takes);
+}
+
 km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
     plan->algorithm = asked ? asked : km_plan_fixed_algorithm(plan);
     plan->algorithm_fixed = plan->algorithm != KM_ALGORITHM_AUTO;
@@ -125,5 +144,7 @@ km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
         choose_by_rule(plan);
         leave_room(plan);
     }
-    return check(plan, err);
+    KM_TRY(check(plan, err));
+    take_what_is_served(plan);
+    return KM_OK;
 }

@@ -70,6 +70,10 @@ static km_status add_body(km_text *out, const km_plan *plan, const char *templat
     km_status status = KM_OK;
     KM_TRY_GOTO(code->names(env, &name, plan, err));
     KM_TRY_GOTO(km_template_expand(out, name, env, templates_dir, err));
+    if (plan->algorithm == KM_ALGORITHM_TILES && plan->spec.target.kind == KM_TARGET_CUDA) {
+        km_text_puts(out, "\n");
+        KM_TRY_GOTO(km_template_expand(out, "cuda/tiles/tiles.cu", env, templates_dir, err));
+    }
 done:
     km_env_destroy(&env);
     return status;

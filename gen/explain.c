@@ -6,6 +6,7 @@
 #include "cpu/facts.h"
 #include "design.h"
 #include "memory.h"
+#include "cuda/tiles.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -144,7 +145,13 @@ static double label_bytes(const km_spec *spec) {
 static void add_skipping(km_text *out, const km_plan *plan, double value) {
     const km_spec *spec = &plan->spec;
     double d = (double)spec->features;
-    if (plan->algorithm == KM_ALGORITHM_TILES) { // sums and boxes of tiles of 64 points, and of 16 tiles
+    if (plan->algorithm == KM_ALGORITHM_TILES && spec->target.kind == KM_TARGET_CUDA) {
+        const int64_t many = 1 << 24;
+        km_tiles_tables tables = km_cuda_tiles_tables(plan, many);
+        add_memory(out, plan, "  sorted points, boxes, sums, lists", (double)tables.kept / (double)many);
+        add_memory(out, plan, "  while they are sorted", (double)tables.sorting / (double)many);
+    } else if (plan->algorithm ==
+               KM_ALGORITHM_TILES) { // sums and boxes of tiles of 64 points, and of 16 tiles
         double tile = ((d + 4) * 8 + (2 * d + 1) * value) / 64;
         add_memory(out, plan, "  sorted points, boxes and sums",
                    d * value + (plan->weighted ? 8 : 0) + 1.0625 * tile);

@@ -6,6 +6,7 @@
 #include "../templates/cuda/abi.h"
 #include "../templates/cuda/steps.h"
 #include "cpu/facts.h"
+#include "cuda/tiles.h"
 #include "design.h"
 
 enum {
@@ -134,6 +135,10 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->arriving = paged(steps.work) + (is_csr || comes == real ? 0 : paged(n * d * comes));
     memory->slots = cuda_slots(plan, n);
     memory->pass = paged(workspace);
+    if (plan->algorithm == KM_ALGORITHM_TILES) {
+        km_tiles_tables tables = km_cuda_tiles_tables(plan, n);
+        memory->pass += paged(tables.kept) + paged(tables.sorting);
+    }
     memory->steps = paged(steps.work) + (steps.scratch > workspace ? paged(steps.scratch) : 0);
     memory->spare = CUDA_SPARE;
     memory->total = memory->points + memory->spare +

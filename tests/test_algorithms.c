@@ -3,6 +3,7 @@
 // that the fit knows. What a pass assigns is checked against the double reference, ambiguous points included. Lloyd in
 // float32 may label ambiguous points otherwise, and iterations then part: it is compared after one iteration. The
 // algorithms that resolve ambiguous points in double are compared with each other to the end.
+#include "device_main.h"
 #include "kernel_cache.h"
 #include "reference.h"
 #include "quiet_check.h"
@@ -43,7 +44,9 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     spec.n_init = j->restarts ? j->restarts : 1;
     km_status status = km_spec_set_clusters(&spec, j->clusters, &err);
     if (status == KM_OK) status = km_spec_set_target(&spec, j->target ? j->target : "cpu", &err);
-    if (status == KM_OK) status = km_spec_fix(&spec, "design", j->design ? j->design : "prebuilt", &err);
+    int is_cuda = j->target && !strcmp(j->target, "cuda");
+    if (status == KM_OK && !is_cuda)
+        status = km_spec_fix(&spec, "design", j->design ? j->design : "prebuilt", &err);
     snprintf(number, sizeof number, "%lld", (long long)j->concurrent);
     if (status == KM_OK && j->concurrent) status = km_spec_fix(&spec, "concurrent_restarts", number, &err);
     if (status == KM_OK)
@@ -55,8 +58,8 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     params.max_iter = j->max_iter ? j->max_iter : 100;
     params.changes_min = j->changes_min;
     params.threads = j->threads;
-    params.cache_dir = j->design ? kernel_cache(NULL) : NULL;
-    params.compiler = quick_compiler();
+    params.cache_dir = j->design || is_cuda ? kernel_cache(NULL) : NULL;
+    params.compiler = is_cuda ? NULL : quick_compiler();
     params.tol = j->tol;
     params.labels = KM_LABELS_ALL;
     params.init = j->init ? KM_INIT_GIVEN : KM_INIT_PLUSPLUS;
@@ -577,10 +580,26 @@ START_TEST(refusals) {
     spec.features = 4;
     ck_assert_int_eq(km_spec_set_clusters(&spec, "2..5", &err), KM_OK);
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+    params.algorithm = KM_ALGORITHM_HAMERLY;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
+    ck_assert_str_eq(err.text,
+                     "the algorithm hamerly runs on the CPU only; take lloyd, tiles or auto on CUDA, "
+                     "or the target cpu");
     params.algorithm = KM_ALGORITHM_TILES;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_TILES);
+    params.weighted = 1; // weights are served by lloyd's passes, which is said
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_LLOYD);
+    ck_assert_str_eq(plan.algorithm_reason, "tiles takes on CUDA points without weights");
+    params.weighted = 0;
+    spec.features = 17;
+    err.text[0] = 0;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
     ck_assert_str_eq(
-        err.text, "the algorithm tiles runs on the CPU only; take lloyd or auto on CUDA, or the target cpu");
+        err.text,
+        "the algorithm tiles takes on CUDA at most 16 features; take lloyd or auto, or the target cpu");
+    spec.features = 4;
     params.algorithm = KM_ALGORITHM_LLOYD;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
     ck_assert_int_eq(km_spec_set_target(&spec, "cpu", &err), KM_OK);
@@ -599,7 +618,93 @@ START_TEST(refusals) {
 }
 END_TEST
 
-int main(void) {
+// CUDA ----------------------------------------------------------------------------------------------------------
+
+// Tiles on the GPU against hamerly on the CPU, which resolves ambiguous points in double, too.
+static void compare_on_gpu(const ref_data *points, const job *j, km_algorithm taken) {
+    job there = *j;
+    there.target = "cuda";
+    km_result *cpu = fit(points, j, KM_ALGORITHM_HAMERLY), *gpu = fit(points, &there, KM_ALGORITHM_TILES);
+    ck_assert_int_eq(gpu->plan.algorithm, points->w ? KM_ALGORITHM_LLOYD : KM_ALGORITHM_TILES);
+    ck_assert_int_eq(gpu->counters.algorithm, taken);
+    if (taken == KM_ALGORITHM_TILES) {
+        ck_assert_int_gt(gpu->counters.distances, 0);
+        ck_assert_int_gt(gpu->counters.distances_lloyd, 0);
+    }
+    for (int64_t m = 0; m < cpu->models_count; m++) {
+        const km_model *a = &cpu->models[m], *b = &gpu->models[m];
+        ck_assert_msg(fabs(b->inertia - a->inertia) <= 1e-6 * a->inertia,
+                      "%lld x %lld, K=%d: inertia %.17g, hamerly's %.17g", (long long)points->n,
+                      (long long)points->d, a->k, b->inertia, a->inertia);
+        // Sums are rounded otherwise: of restarts that end at one optimum another may be the best.
+        for (int64_t i = 0; i < cpu->rows && taken == KM_ALGORITHM_TILES; i++)
+            ck_assert_msg(a->labels[i] == b->labels[i],
+                          "%lld x %lld, K=%d: point %lld has label %d, hamerly's %d", (long long)points->n,
+                          (long long)points->d, a->k, (long long)i, b->labels[i], a->labels[i]);
+    }
+    km_result_destroy(&cpu);
+    km_result_destroy(&gpu);
+}
+
+START_TEST(gpu_shapes) {
+    static const struct {
+        int64_t n, d;
+        const char *clusters;
+    } cases[] = {{4999, 1, "2..9"},  {20011, 2, "2..9"},  {20011, 3, "2..9"}, {4999, 5, "2..9"},
+                 {4999, 8, "2..9"},  {4999, 16, "2..9"},  {5, 3, "2..5"},     {127, 3, "2..5"},
+                 {128, 3, "2..5"},   {129, 3, "2..5"},    {4095, 3, "2..5"},  {4097, 3, "2..5"},
+                 {16385, 3, "2..5"}, {4999, 3, "1,33,64"}};
+    for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        ref_data points = ref_blobs(cases[t].n, cases[t].d, 7, 1.2, 11, KM_FLOAT32);
+        compare_on_gpu(&points, &(job){.clusters = cases[t].clusters, .restarts = 2, .max_iter = 30},
+                       KM_ALGORITHM_TILES);
+        ref_data_free(&points);
+    }
+}
+END_TEST
+
+START_TEST(gpu_hard_data) {
+    ref_data grid = ref_grid(3001, 2, 9, 5, KM_FLOAT32), few = ref_grid(2000, 2, 2, 4, KM_FLOAT32);
+    ref_data far = ref_blobs(5003, 3, 5, 0.5, 4, KM_FLOAT32),
+             shifted = ref_blobs(5003, 3, 5, 0.5, 4, KM_FLOAT32),
+             weighted = ref_blobs(5003, 3, 5, 0.5, 4, KM_FLOAT32);
+    double init[] = {2, 4, 6, 4, 4, 2, 4, 6, 4, 4};
+    far.x[3 * 77] = 1e6;
+    ref_shift(&shifted, 1e5);
+    ref_weigh(&weighted, 3);
+    compare_on_gpu(&grid, &(job){.clusters = "2,3,4,5", .init = init, .init_count = 5}, KM_ALGORITHM_TILES);
+    compare_on_gpu(&few, &(job){.clusters = "3..7", .restarts = 2}, KM_ALGORITHM_TILES);
+    compare_on_gpu(&shifted, &(job){.clusters = "2..6"}, KM_ALGORITHM_TILES);
+    compare_on_gpu(&far, &(job){.clusters = "2..6", .max_iter = 1}, KM_ALGORITHM_LLOYD); // few points far out
+    compare_on_gpu(&weighted, &(job){.clusters = "2..6", .max_iter = 1}, KM_ALGORITHM_LLOYD);
+    ref_data_free(&grid);
+    ref_data_free(&few);
+    ref_data_free(&far);
+    ref_data_free(&shifted);
+    ref_data_free(&weighted);
+}
+END_TEST
+
+START_TEST(gpu_concurrent_restarts) {
+    ref_data points = ref_blobs(3001, 2, 6, 1.0, 8, KM_FLOAT32);
+    compare_on_gpu(&points, &(job){.clusters = "3..6", .restarts = 7, .concurrent = 3}, KM_ALGORITHM_TILES);
+    ref_data_free(&points);
+}
+END_TEST
+
+static Suite *gpu_suite(void) {
+    Suite *suite = suite_create("algorithms on CUDA");
+    TCase *tcase = tcase_create("against hamerly");
+    tcase_set_timeout(tcase, 600);
+    tcase_add_test(tcase, gpu_shapes);
+    tcase_add_test(tcase, gpu_hard_data);
+    tcase_add_test(tcase, gpu_concurrent_restarts);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "cuda")) return device_main("algorithms", 1, gpu_suite);
     Suite *suite = suite_create("algorithms");
     TCase *tcase = tcase_create("against lloyd");
     tcase_set_timeout(tcase, 120);

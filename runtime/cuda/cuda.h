@@ -8,10 +8,12 @@
 #include "../../base/size.h"
 #include "../../gen/memory.h"
 #include "../../gen/source.h"
+#include "../../gen/cuda/tiles.h"
 #include "../../templates/both.h"
 #include "../../templates/cuda/abi.h"
 #include "../../templates/cuda/steps.h"
 #include "../../templates/cuda/subsets.h"
+#include "../../templates/cuda/tiles.h"
 #include "../../templates/cuda/sparse/points.h"
 #include "../backend.h"
 #include "driver.h"
@@ -53,6 +55,23 @@ enum {
     X(halves)                                                                                                \
     X(seed_columns)
 
+// Those of the algorithm tiles (templates/cuda/tiles), in texts of plans that follow it.
+#define KM_TILES_KERNELS(X)                                                                                  \
+    X(tiles_keys)                                                                                            \
+    X(tiles_count)                                                                                           \
+    X(tiles_scan_sums)                                                                                       \
+    X(tiles_scan_blocks)                                                                                     \
+    X(tiles_scan)                                                                                            \
+    X(tiles_move)                                                                                            \
+    X(tiles_fill)                                                                                            \
+    X(tiles_fill_supers)                                                                                     \
+    X(tiles_prefix)                                                                                          \
+    X(tiles_prefix_add)                                                                                      \
+    X(tiles_super_boxes)                                                                                     \
+    X(tiles_boxes)                                                                                           \
+    X(tiles_points)                                                                                          \
+    X(tiles_totals)
+
 // Those of a text for subsets of columns (templates/cuda/subsets), which has neither a pass nor steps; and the two of
 // each pair of sizes.
 #define KM_SUBSET_KERNELS(X)                                                                                 \
@@ -92,6 +111,7 @@ typedef struct km_cuda_kernels {
     KM_STEP_FIELD(silhouette)          // ... and of CSR points
     KM_STEP_FIELD(finish_tiles)        // of many
     KM_STEP_FIELD(silhouette_tiles)
+    KM_TILES_KERNELS(KM_STEP_FIELD)
 #undef KM_STEP_FIELD
     km_pass_facts facts;
     km_pass_launch *launches;
@@ -141,6 +161,8 @@ typedef struct km_cuda_engine {
     unsigned char *starts;          // per slot: 1 while its first centroids are in `tables` only
     km_cuda_memory scratch, work;   // of the steps, each within one call
     int64_t bytes_held, bytes_most; // of device memory: now, and at most so far
+    struct km_cuda_tiling *tiling;  // tiles.c; NULL: passes are lloyd's
+    int tiling_dropped;             // the algorithm tiles cannot serve these points
     double total_square;
     double square_min;     // squared distances up to this are rounding of a typical point's centroid
     double rounding2;      // the same, relative to a point's own |x|^2
@@ -230,6 +252,14 @@ km_status km_cuda_launch(km_cuda_engine *engine, km_cu_function function, int64_
 
 // `bytes` of the workspace, for use before a pass is prepared or after the last pass; 0: there are not so many.
 km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes);
+
+// tiles.c: the algorithm tiles, where the plan follows it.
+// Before passes: sorts the points, the first time. Where tiles cannot serve the points, passes stay lloyd's.
+km_status km_cuda_tiling_begin(km_cuda_engine *engine, km_error *err);
+void km_cuda_tiling_destroy(km_cuda_engine *engine);
+// In place of the launches of a pass: the same totals.
+km_status km_cuda_tiling_pass(km_cuda_engine *engine, km_error *err);
+km_status km_cuda_tiling_counters(const km_cuda_engine *engine, km_counters *out, km_error *err);
 
 // state.c
 // Gets the memory that passes need in addition to the points, when n is known.

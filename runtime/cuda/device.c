@@ -311,6 +311,13 @@ done:
     return status;
 }
 
+static km_status allow_shared_of_tiles(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
+    int64_t bytes = km_cuda_tiles_shared(kernels->base.plan);
+    KM_TRY(allow_shared(driver, kernels->tiles_super_boxes, bytes, err));
+    KM_TRY(allow_shared(driver, kernels->tiles_boxes, bytes, err));
+    return allow_shared(driver, kernels->tiles_points, bytes, err);
+}
+
 static km_status load_pairs(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
     km_status status = KM_OK;
     km_subsets_launch *launches = NULL;
@@ -387,6 +394,11 @@ static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver,
     } else {
         if (!is_csr) KM_STEP_LOOK_UP(finish_few_clusters)
         KM_STEP_LOOK_UP(silhouette)
+    }
+    if (kernels->base.plan->algorithm == KM_ALGORITHM_TILES) {
+        KM_TILES_KERNELS(KM_STEP_LOOK_UP)
+        status = allow_shared_of_tiles(kernels, driver, err);
+        if (status != KM_OK) goto done;
     }
 #undef KM_STEP_LOOK_UP
     KM_TRY_GOTO(load_launches(kernels, driver, err));

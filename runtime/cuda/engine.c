@@ -119,6 +119,7 @@ static void engine_close(km_cuda_engine *engine) {
         &engine->workspace,    &engine->state,        &engine->scratch, &engine->work};
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
+    km_cuda_tiling_destroy(engine);
     for (int i = 0; i < KM_STAGING_COUNT; i++)
         if (engine->staged[i]) driver->cuEventDestroy(engine->staged[i]);
     for (int i = 0; i < 2; i++)
@@ -238,7 +239,8 @@ static km_status do_slot_read(km_cuda_engine *engine, int64_t slot, double *cent
 
 // One iteration: assignment, sums, reduction, and the update.
 static km_status queue_pass(km_cuda_engine *engine, km_error *err) {
-    KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
+    KM_TRY(engine->tiling ? km_cuda_tiling_pass(engine, err)
+                          : km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
     return km_cuda_launch_update(engine, err);
 }
 
@@ -322,6 +324,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
                           .changes_min = stop->changes_min,
                           .max_iter = stop->max_iter,
                           .total_square = engine->total_square};
+        KM_TRY(km_cuda_tiling_begin(engine, err));
         KM_TRY(km_cuda_prepare(engine, err));
         KM_TRY(put_starts(engine, err));
         KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, km_cuda_state_bytes(engine), err));
@@ -394,6 +397,15 @@ static km_status silhouette(km_engine *base, km_silhouette_model *models, int64_
     IN_CONTEXT(km_cuda_silhouette(engine, models, count, err));
 }
 
+// Lloyd's passes are not counted.
+static void counters(const km_engine *base, km_counters *out) {
+    const km_cuda_engine *engine = (const km_cuda_engine *)base;
+    if (base->plan->algorithm != KM_ALGORITHM_TILES || km_cuda_enter(engine->device, NULL) != KM_OK) return;
+    km_counters found = *out;
+    if (km_cuda_tiling_counters(engine, &found, NULL) == KM_OK) *out = found;
+    km_cuda_leave(engine->device);
+}
+
 static km_status device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
                              km_error *err) {
     km_status status = km_cuda_device_open(out, ordinal, 0, compiler, log, err);
@@ -446,4 +458,5 @@ const km_backend km_backend_cuda = {
     .slot_read = slot_read,
     .finish = finish,
     .silhouette = silhouette,
+    .counters = counters,
 };

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+// The algorithm tiles: the points in their order, and passes that skip what boxes decide (templates/cuda/tiles).
+#include "../../base/error.h"
+#include "../../base/log.h"
+#include "../../base/size.h"
+#include "cuda.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SAMPLE = 2048, // points whose quantiles are taken
+    PREPARED_BLOCKS_PER_SM = 8,
+    SUPERS_BLOCKS_PER_SM = 5, // of the passes' kernels, where shared memory allows
+    WARPS = TILES_THREADS / 32
+};
+static const double spread_max = 0x1p16; // of the largest coordinate over the standard deviation
+
+struct km_cuda_tiling {
+    km_cuda_memory kept, sorting; // the tables; what sorting needs
+    km_tiles_args args;
+    unsigned supers_grid, boxes_grid, points_grid, totals_grid;
+    unsigned sums_bytes, counts_bytes; // of shared memory
+    int64_t passes;                    // that were queued
+};
+
+static void *host_pointer(km_cu_ptr address) {
+    return (void *)(uintptr_t)address;
+}
+
+// The tables ---------------------------------------------------------------------------------------------------
+
+static km_status make_tables(km_cuda_engine *engine, km_error *err) {
+    struct km_cuda_tiling *tiling = engine->tiling;
+    const km_plan *plan = engine->base.plan;
+    km_tiles_tables tables = km_cuda_tiles_tables(plan, engine->base.n);
+    km_cu_ptr at[KM_TILES_TABLES];
+    KM_TRY(km_cuda_reserve(engine, &tiling->kept, tables.kept, "tiles of points", err));
+    KM_TRY(km_cuda_reserve(engine, &tiling->sorting, tables.sorting, "sorting the points", err));
+    for (int i = 0; i < KM_TILES_TABLES; i++) at[i] = tiling->kept.address + (km_cu_ptr)tables.at[i];
+    KM_TRY(km_cuda_clear(engine, at[KM_TILES_SUMS], 0, tables.kept - tables.at[KM_TILES_SUMS], err));
+    tiling->args =
+        (km_tiles_args){.control = host_pointer(engine->state.address),
+                        .n = engine->base.n,
+                        .tiles = tables.tiles,
+                        .supers = tables.supers,
+                        .points = host_pointer(at[KM_TILES_POINTS]),
+                        .boxes = host_pointer(at[KM_TILES_BOXES]),
+                        .super_boxes = host_pointer(at[KM_TILES_SUPER_BOXES]),
+                        .prefix = host_pointer(at[KM_TILES_PREFIX]),
+                        .scale = host_pointer(at[KM_TILES_SCALE]),
+                        .centroids = host_pointer(engine->centroids.address),
+                        .active = host_pointer(engine->state.address + (km_cu_ptr)km_cuda_active_at(engine)),
+                        .ks = host_pointer(at[KM_TILES_KS]),
+                        .offsets = (const int *)host_pointer(at[KM_TILES_KS]) + plan->spec.clusters_count,
+                        .ks_count = (int)plan->spec.clusters_count,
+                        .rows = (int)engine->clusters_sum,
+                        .sums = host_pointer(at[KM_TILES_SUMS]),
+                        .totals = host_pointer(engine->totals.address),
+                        .items_count = host_pointer(at[KM_TILES_COUNTERS]),
+                        .items = host_pointer(at[KM_TILES_ITEMS]),
+                        .listed = (int *)host_pointer(at[KM_TILES_COUNTERS]) + engine->restarts,
+                        .list = host_pointer(at[KM_TILES_LIST]),
+                        .open = host_pointer(at[KM_TILES_OPEN]),
+                        .candidates = host_pointer(at[KM_TILES_CANDIDATES]),
+                        .counts = host_pointer(at[KM_TILES_COUNTS])};
+    int *ks = malloc((size_t)(2 * plan->spec.clusters_count) * sizeof *ks);
+    if (!ks) return km_fail_memory(err, "the list of K", 2 * plan->spec.clusters_count * 4);
+    for (int64_t q = 0; q < plan->spec.clusters_count; q++) {
+        ks[q] = plan->spec.clusters[q];
+        ks[plan->spec.clusters_count + q] = (int)engine->offsets[q];
+    }
+    km_status status = km_cuda_put(engine, at[KM_TILES_KS], ks, 2 * plan->spec.clusters_count * 4, err);
+    free(ks);
+    return status;
+}
+
+static void choose_grids(km_cuda_engine *engine) {
+    struct km_cuda_tiling *tiling = engine->tiling;
+    const km_device_facts *facts = &engine->device->base.facts;
+    int64_t d = engine->base.d, sums = engine->clusters_sum * (d + 1) * 12, ks = tiling->args.ks_count,
+            counts = sums + ks * TILES_COUNTS * 4;
+    int64_t tasks =
+        km_divide_up(tiling->args.supers, TILES_GROUP_SUPERS) * km_divide_up(ks, 32 / TILES_GROUP_SUPERS);
+    int64_t most = km_max(1, facts->shared_bytes_per_unit / (counts + 1024));
+    tiling->sums_bytes = (unsigned)sums;
+    tiling->counts_bytes = (unsigned)counts;
+    tiling->boxes_grid = (unsigned)(facts->units * km_min(most, SUPERS_BLOCKS_PER_SM));
+    tiling->supers_grid = (unsigned)km_min(tiling->boxes_grid, km_divide_up(tasks, WARPS));
+    tiling->points_grid = (unsigned)(facts->units * km_min(most, TILES_POINTS_BLOCKS(d)));
+    tiling->totals_grid = (unsigned)km_divide_up(engine->clusters_sum * (d + 1), TILES_THREADS);
+}
+
+// The order ----------------------------------------------------------------------------------------------------
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The code of points: quantiles of a sample, of the features with the widest spread. *fits: integer sums tell points
+// apart in every feature, also where few lie far out.
+static km_status make_code(km_tiles_code *code, double *scale, int *fits, km_cuda_engine *engine,
+                           km_error *err) {
+    int64_t d = engine->base.d, n = engine->base.n, count = km_min(SAMPLE, n);
+    double box[2 * KM_CUDA_TILES_FEATURES_MAX], spread[KM_CUDA_TILES_FEATURES_MAX];
+    int64_t coded = TILES_CODED(d), buckets = (int64_t)1 << TILES_CODE_BITS(d), taken = 0;
+    KM_TRY(km_cuda_get(engine, box, engine->box.address, 2 * d * 8, err));
+    int64_t *indices = malloc((size_t)count * sizeof *indices);
+    double *rows = malloc((size_t)(count * (d + 1)) * sizeof *rows), *column = rows + count * d;
+    km_status status = KM_OK;
+    if (!indices || !rows) {
+        status = km_fail_memory(err, "the quantiles of a sample", count * (d + 2) * 8);
+        goto done;
+    }
+    for (int64_t i = 0; i < count; i++) indices[i] = (int64_t)((double)i / (double)count * (double)n);
+    KM_TRY_GOTO(km_cuda_rows(engine, rows, indices, count, err));
+    *code = (km_tiles_code){.order = {0}};
+    *fits = 1;
+    for (int64_t f = 0; f < d; f++) {
+        double sum = 0, square = 0, most = fmax(fabs(box[f]), fabs(box[d + f]));
+        for (int64_t i = 0; i < count; i++) sum += rows[i * d + f];
+        for (int64_t i = 0; i < count; i++) square += pow(rows[i * d + f] - sum / (double)count, 2);
+        spread[f] = sqrt(square / (double)count);
+        if (spread[f] > 0 && most > spread_max * spread[f]) *fits = 0;
+        scale[f] = ldexp(1, 60 - (int)ceil(log2((double)n)) - (most > 0 ? ilogb(most) : 0));
+        int64_t at = km_min(taken, coded);
+        for (; at > 0 && spread[code->order[at - 1]] < spread[f]; at--)
+            if (at < coded) code->order[at] = code->order[at - 1];
+        if (at < coded) code->order[at] = (int)f;
+        taken++;
+    }
+    for (int64_t c = 0; c < coded; c++) {
+        for (int64_t i = 0; i < count; i++) column[i] = rows[i * d + code->order[c]];
+        qsort(column, (size_t)count, sizeof *column, by_value);
+        double low = column[count / 256], high = column[count - 1 - count / 256];
+        double cells = high > low ? TILES_CELLS / (high - low) : 0;
+        code->low[c] = (float)low;
+        code->scale[c] = isfinite((float)cells) ? (float)cells : 0;
+        for (int64_t cell = 0, below = 0; cell < TILES_CELLS; cell++) {
+            double midpoint = code->scale[c] > 0 ? low + ((double)cell + 0.5) / cells : low;
+            while (below < count && column[below] < midpoint) below++;
+            code->buckets[c][cell] = (unsigned short)(buckets * below / (count + 1));
+        }
+    }
+done:
+    free(indices);
+    free(rows);
+    return status;
+}
+
+// One digit of all keys: counts, their sums, and the move.
+static km_status sort_digit(km_cuda_engine *engine, const km_cu_ptr *at, km_cu_ptr *keys, km_cu_ptr *numbers,
+                            int shift, km_error *err) {
+    const km_cuda_kernels *kernels = engine->kernels;
+    int64_t n = engine->base.n, blocks = km_divide_up(n, TILES_SORTED), counts = blocks << TILES_DIGIT_BITS,
+            scanned = km_divide_up(counts, TILES_SCANNED);
+    km_cu_ptr found = at[KM_SORT_COUNTS], sums = at[KM_SORT_SUMS];
+    void *count[] = {&keys[0], &n, &shift, &found}, *scan_sums[] = {&found, &counts, &sums},
+         *scan_blocks[] = {&sums, &scanned},
+         *move[] = {&keys[0], &numbers[0], &n, &shift, &found, &keys[1], &numbers[1]};
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_count, blocks, 1, count, err));
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_scan_sums, scanned, 1, scan_sums, err));
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_scan_blocks, 1, 1, scan_blocks, err));
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_scan, scanned, 1, scan_sums, err));
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_move, blocks, 1, move, err));
+    km_cu_ptr key = keys[0], number = numbers[0];
+    keys[0] = keys[1];
+    keys[1] = key;
+    numbers[0] = numbers[1];
+    numbers[1] = number;
+    return KM_OK;
+}
+
+static km_status sort_and_fill(km_cuda_engine *engine, const km_tiles_code *code, const double *scale,
+                               km_error *err) {
+    struct km_cuda_tiling *tiling = engine->tiling;
+    const km_cuda_kernels *kernels = engine->kernels;
+    const km_tiles_args *args = &tiling->args;
+    km_tiles_tables tables = km_cuda_tiles_tables(engine->base.plan, engine->base.n);
+    km_cu_ptr at[KM_SORT_TABLES];
+    for (int i = 0; i < KM_SORT_TABLES; i++) at[i] = tiling->sorting.address + (km_cu_ptr)tables.sort_at[i];
+    km_cu_ptr keys[] = {at[KM_SORT_KEYS], at[KM_SORT_OTHER_KEYS]},
+              numbers[] = {at[KM_SORT_NUMBERS], at[KM_SORT_OTHER_NUMBERS]};
+    int64_t d = engine->base.d, step = 1, blocks = engine->device->base.facts.units * PREPARED_BLOCKS_PER_SM,
+            prefix_blocks = km_divide_up(args->tiles, TILES_SCANNED);
+    km_cu_ptr points = engine->points.address;
+    KM_TRY(km_cuda_put(engine, at[KM_SORT_CODE], code, (int64_t)sizeof *code, err));
+    KM_TRY(km_cuda_put(engine, (km_cu_ptr)(uintptr_t)args->scale, scale, d * 8, err));
+    void *key[] = {&points, &engine->base.n, &at[KM_SORT_CODE], &keys[0], &numbers[0], &step};
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_keys, blocks, 1, key, err));
+    for (int shift = 0; shift < TILES_CODED(d) * TILES_CODE_BITS(d); shift += TILES_DIGIT_BITS)
+        KM_TRY(sort_digit(engine, at, keys, numbers, shift, err));
+    km_tiles_args tile = *args;
+    void *fill[] = {&points,      &numbers[0], &engine->base.n, &tile.scale,
+                    &tile.points, &tile.boxes, &tile.prefix};
+    void *supers[] = {&tile.tiles, &tile.boxes, &tile.super_boxes};
+    void *prefix[] = {&tile.prefix, &tile.tiles, &at[KM_SORT_LAST]};
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_fill, args->supers * TILES_OF_SUPER / WARPS, 1, fill, err));
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_fill_supers, km_divide_up(args->supers, WARPS), 1, supers,
+                          err));
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_prefix, prefix_blocks, 1, prefix, err));
+    KM_TRY(km_cuda_launch(engine, kernels->tiles_prefix_add, prefix_blocks, 1, prefix, err));
+    return km_cuda_wait(engine, err);
+}
+
+// Life ---------------------------------------------------------------------------------------------------------
+
+void km_cuda_tiling_destroy(km_cuda_engine *engine) {
+    if (!engine->tiling) return;
+    km_cuda_release(engine, &engine->tiling->kept);
+    km_cuda_release(engine, &engine->tiling->sorting);
+    free(engine->tiling);
+    engine->tiling = NULL;
+}
+
+static km_status make(km_cuda_engine *engine, int *fits, km_error *err) {
+    double scale[KM_CUDA_TILES_FEATURES_MAX];
+    km_tiles_code *code = malloc(sizeof *code);
+    if (!code) return km_fail_memory(err, "the order of the points", (int64_t)sizeof *code);
+    km_status status = make_code(code, scale, fits, engine, err);
+    if (status == KM_OK && *fits) status = make_tables(engine, err);
+    if (status == KM_OK && *fits) status = sort_and_fill(engine, code, scale, err);
+    free(code);
+    return status;
+}
+
+km_status km_cuda_tiling_begin(km_cuda_engine *engine, km_error *err) {
+    int fits = 1;
+    if (engine->tiling || engine->tiling_dropped || engine->base.plan->algorithm != KM_ALGORITHM_TILES)
+        return KM_OK;
+    engine->tiling = calloc(1, sizeof *engine->tiling);
+    if (!engine->tiling) return km_fail_memory(err, "the algorithm tiles", (int64_t)sizeof *engine->tiling);
+    KM_TRY(make(engine, &fits, err));
+    engine->tiling_dropped = !fits;
+    if (!fits) {
+        km_log_line(engine->log, KM_LOG_INFO,
+                    "tiles: dropped, as few points lie far out: passes are lloyd's");
+        km_cuda_tiling_destroy(engine);
+        return KM_OK;
+    }
+    km_cuda_release(engine, &engine->tiling->sorting);
+    choose_grids(engine);
+    return KM_OK;
+}
+
+// A pass -------------------------------------------------------------------------------------------------------
+
+static km_status launch(km_cuda_engine *engine, km_cu_function function, unsigned grid, unsigned shared_bytes,
+                        km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    void *arguments[] = {&engine->tiling->args};
+    KM_CU(cuLaunchKernel(function, grid, (unsigned)engine->restarts, 1, TILES_THREADS, 1, 1, shared_bytes,
+                         engine->stream, arguments, NULL));
+done:
+    return status;
+}
+
+km_status km_cuda_tiling_pass(km_cuda_engine *engine, km_error *err) {
+    const km_cuda_kernels *kernels = engine->kernels;
+    const struct km_cuda_tiling *tiling = engine->tiling;
+    KM_TRY(launch(engine, kernels->tiles_super_boxes, tiling->supers_grid, tiling->counts_bytes, err));
+    KM_TRY(launch(engine, kernels->tiles_boxes, tiling->boxes_grid, tiling->counts_bytes, err));
+    KM_TRY(launch(engine, kernels->tiles_points, tiling->points_grid, tiling->sums_bytes, err));
+    return launch(engine, kernels->tiles_totals, tiling->totals_grid, 0, err);
+}
+
+km_status km_cuda_tiling_counters(const km_cuda_engine *engine, km_counters *out, km_error *err) {
+    const struct km_cuda_tiling *tiling = engine->tiling;
+    const km_spec *spec = &engine->base.plan->spec;
+    int64_t numbers = engine->base.slots_count * TILES_COUNTS;
+    out->algorithm = KM_ALGORITHM_LLOYD;
+    if (!tiling) return KM_OK;
+    uint64_t *counts = malloc((size_t)numbers * sizeof *counts);
+    if (!counts) return km_fail_memory(err, "the counters", numbers * 8);
+    km_status status = km_cuda_get((km_cuda_engine *)(uintptr_t)engine, counts,
+                                   (km_cu_ptr)(uintptr_t)tiling->args.counts, numbers * 8, err);
+    *out = (km_counters){.algorithm = KM_ALGORITHM_TILES};
+    for (int64_t slot = 0; slot < engine->base.slots_count && status == KM_OK; slot++) {
+        const uint64_t *of = counts + slot * TILES_COUNTS;
+        int64_t k = spec->clusters[slot % spec->clusters_count], tested = (int64_t)of[TILES_TESTED],
+                points = tested / tiling->args.supers * engine->base.n;
+        out->distances += tested * k + (int64_t)of[TILES_SUPER_CANDIDATES] * TILES_OF_SUPER +
+                          (int64_t)of[TILES_TILE_CANDIDATES] * TILES_POINTS;
+        out->distances_lloyd += points * k;
+        out->points_skipped += km_max(0, points - (int64_t)of[TILES_OPEN_TILES] * TILES_POINTS);
+    }
+    free(counts);
+    return status;
+}
