@@ -49,6 +49,17 @@ int64_t km_cuda_finish_chunks(int64_t rows_count, int64_t chunks_count) {
     return km_max(1, km_min(chunks_count, CUDA_SUMS_BYTES_MAX / (rows_count * KM_FINISH_SUMS * 8)));
 }
 
+// Tables of sums of a chunk, as runtime/cuda/finish.c has them.
+static int64_t finish_pieces(const km_plan *plan) {
+    int64_t d = plan->spec.features, k_max = k_max_of(plan);
+    int64_t few_bytes =
+        k_max * KM_FINISH_THREADS * (plan->weighted ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
+    int is_csr = km_plan_is_csr(plan);
+    if (!is_csr && KM_FINISH_HAS_TILES(d)) return KM_FINISH_PIECES(d);
+    if (!is_csr && k_max <= KM_FINISH_FEW_MAX && few_bytes <= plan->facts.shared_bytes_per_block) return 1;
+    return CHUNK_POINTS / KM_FINISH_SHARED_POINTS;
+}
+
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t d = plan->spec.features, real = km_type_bytes(plan->spec.type), rows = plan->clusters_sum + 1;
     int64_t k_max = k_max_of(plan), runs = km_min(plan->spec.clusters_count + 1, CUDA_RUNS_AT_ONCE);
@@ -65,7 +76,7 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
                      2 * subchunks * 8;
     moving += k_max * column;
     // Rows of centroids, and of means; in double, sums of a model by its labels.
-    int64_t pieces = !is_csr && KM_FINISH_HAS_TILES(d) ? KM_FINISH_PIECES(d) : 1;
+    int64_t pieces = finish_pieces(plan);
     int64_t finishing = aligned(2 * rows * d * 8) + aligned(2 * rows * (is_csr ? column : d * real)) +
                         aligned(runs * 4) + 2 * aligned(runs * 8) + aligned(sums) +
                         aligned(km_cuda_finish_chunks(rows * pieces, chunks) * pieces * sums);

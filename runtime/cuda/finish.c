@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum { MODELS_AT_ONCE = 64 };
-typedef enum finish_kind { FINISH_TILES, FINISH_FEW, FINISH_MANY, FINISH_KINDS } finish_kind;
+// FINISH_VAST: more clusters than have sums in shared memory.
+typedef enum finish_kind { FINISH_TILES, FINISH_FEW, FINISH_MANY, FINISH_VAST, FINISH_KINDS } finish_kind;
 
 typedef struct finisher {
     km_cuda_engine *engine;
@@ -80,24 +81,32 @@ static tile_group choose_group(const km_cuda_engine *engine, km_finish_model *co
 }
 
 static finish_kind kind_of(const km_cuda_engine *engine, km_finish_model *model) {
-    if (engine->is_csr) return FINISH_MANY;
+    finish_kind others = model->k <= KM_FINISH_SHARED_MAX ? FINISH_MANY : FINISH_VAST;
+    if (engine->is_csr) return others;
     if (KM_FINISH_HAS_TILES(engine->base.d))
-        return choose_group(engine, &model, 1).models ? FINISH_TILES : FINISH_MANY;
+        return choose_group(engine, &model, 1).models ? FINISH_TILES : others;
     return model->k <= KM_FINISH_FEW_MAX &&
                    few_clusters_bytes(engine, model->k) <= engine->device->base.facts.shared_bytes_per_block
                ? FINISH_FEW
-               : FINISH_MANY;
+               : others;
+}
+
+// Models whose labels and distances are in scratch memory before they are added.
+static int is_in_two_steps(const finisher *f) {
+    return f->kind == FINISH_MANY || f->kind == FINISH_VAST;
 }
 
 // Scratch memory of a point and model.
 static int64_t point_bytes(const finisher *f) {
-    if (f->kind != FINISH_MANY) return f->labels_wanted ? KM_LABEL_BYTES : 0;
+    if (!is_in_two_steps(f)) return f->labels_wanted ? KM_LABEL_BYTES : 0;
     return KM_FINISH_POINT_BYTES + (f->mean_rows_count ? (int64_t)sizeof(double) : 0);
 }
 
 // Tables of sums of a chunk.
 static int64_t pieces_of(const finisher *f) {
-    return f->kind == FINISH_TILES ? KM_FINISH_PIECES(f->engine->base.d) : 1;
+    return f->kind == FINISH_TILES  ? KM_FINISH_PIECES(f->engine->base.d)
+           : f->kind == FINISH_MANY ? KM_CHUNK_POINTS / KM_FINISH_SHARED_POINTS
+                                    : 1;
 }
 
 // Points of a slice of so many chunks.
@@ -172,8 +181,8 @@ static km_status reserve(finisher *f, km_error *err) {
     f->partial = at[6];
     f->label_sums = at[7];
     f->label_partial = at[8];
-    if (f->kind != FINISH_MANY && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
-    if (f->kind == FINISH_MANY) {
+    if (!is_in_two_steps(f) && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
+    if (is_in_two_steps(f)) {
         km_cu_ptr of_models = (km_cu_ptr)(f->count * points * 8), next = scratch + 2 * of_models;
         f->args.nearest = (double *)(uintptr_t)scratch;
         f->args.margin = (double *)(uintptr_t)(scratch + of_models);
@@ -291,17 +300,18 @@ done:
     return status;
 }
 
-static km_status launch_many(finisher *f, int64_t chunks, km_error *err) {
+static km_status launch_many(finisher *f, int64_t pieces, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = f->engine;
     const km_driver *driver = engine->driver;
     long long rows = f->rows_count, pitch = rows + f->mean_rows_count;
-    int in_shared = f->k_max <= KM_FINISH_SHARED_MAX;
+    long long points_each = KM_CHUNK_POINTS / pieces_of(f);
+    int in_shared = f->kind == FINISH_MANY;
     void *assign_arguments[] = {&f->args, &f->args.table, &pitch}; // the last two of CSR points
-    void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &in_shared};
+    void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &points_each, &in_shared};
     KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_SUBCHUNK_POINTS),
                           f->count, assign_arguments, err));
-    KM_CU(cuLaunchKernel(engine->kernels->finish_chunks, (unsigned)chunks, (unsigned)f->count, 1, 32, 1, 1,
+    KM_CU(cuLaunchKernel(engine->kernels->finish_chunks, (unsigned)pieces, (unsigned)f->count, 1, 32, 1, 1,
                          in_shared ? (unsigned)(f->k_max * KM_FINISH_SUMS * 8) : 0, engine->stream, arguments,
                          NULL));
 done:

@@ -26,14 +26,16 @@ struct host_finish {
 };
 
 // Tables of partial sums of so many points.
-static unsigned host_finish_parts(const host_finish *f, long long points) {
-    return f->bytes > 0 ? host_parts(points, HOST_FINISH_POINTS) : host_parts(points, KM_CHUNK_POINTS);
+static unsigned host_finish_parts(const host_finish *f, long long points, long long k) {
+    return f->bytes > 0                ? host_parts(points, HOST_FINISH_POINTS)
+           : k <= KM_FINISH_SHARED_MAX ? host_parts(points, KM_FINISH_SHARED_POINTS)
+                                       : host_parts(points, KM_CHUNK_POINTS);
 }
 
 static int host_finish_slice(const $name_fit *fit, host_finish *f, long long first, long long count,
                              long long k, int *labels) {
     const long long numbers = k * KM_FINISH_SUMS;
-    const long long blocks = host_finish_parts(f, count);
+    const long long blocks = host_finish_parts(f, count, k);
     const double *weights = fit->weights.as<double>();
     double *partial = f->partial.as<double>();
     f->model.args.first = first;
@@ -54,7 +56,8 @@ static int host_finish_slice(const $name_fit *fit, host_finish *f, long long fir
         km_assign<<<host_parts(count, KM_SUBCHUNK_POINTS), KM_THREADS>>>(f->model.args);
         HOST_LAUNCHED(km_assign);
         km_finish_chunks<<<(unsigned)blocks, 32, in_shared ? (size_t)numbers * 8 : 0>>>(
-            f->model.args, weights, partial, k, in_shared);
+            f->model.args, weights, partial, k,
+            in_shared ? KM_FINISH_SHARED_POINTS : (long long)KM_CHUNK_POINTS, in_shared);
         HOST_LAUNCHED(km_finish_chunks);
     }
     km_finish_add<<<host_parts(numbers, KM_REDUCED_NUMBERS), KM_THREADS>>>(partial, blocks, numbers,
@@ -103,7 +106,7 @@ static int host_finish_all(const $name_fit *fit, host_finish *f, int q, int *lab
     const long long here = fit->n < slice ? fit->n : slice; // points that memory is taken for
     HOST_TRY(host_model_init(&f->model, fit, q, &fit->centroids));
     HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
-    HOST_TRY(host_reserve(&f->partial, host_finish_parts(f, here) * numbers * 8));
+    HOST_TRY(host_reserve(&f->partial, host_finish_parts(f, here, k) * numbers * 8));
     if (!f->bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
     if (!f->bytes) {
         HOST_TRY(host_reserve(&f->nearest, here * 8));

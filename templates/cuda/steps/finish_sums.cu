@@ -32,17 +32,17 @@ __device__ __forceinline__ void finish_write_tile(finish_tile *tile, const finis
     tile->margin[lane] = __dmul_rn(point.weight, point.margin);
 }
 
-// One warp a (chunk, model): partial[chunk][row of the model + j][KM_FINISH_SUMS]. Of the 32 current points, the
-// first lane of each label adds all points with that label, in index order: no two lanes write to a row. The rows
-// are in dynamic shared memory where they fit, else in device memory.
+// One warp a (piece, model): partial[piece][row of the model + j][KM_FINISH_SUMS], a piece of points_each points. Of
+// the 32 current points, the first lane of each label adds all points with that label, in index order: no two lanes
+// write to a row. The rows are in dynamic shared memory where they fit, else in device memory.
 extern "C" __global__ void __launch_bounds__(32)
     km_finish_chunks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
-                     long long rows_count, int in_shared) {
+                     long long rows_count, long long points_each, int in_shared) {
     extern __shared__ double finish_memory[];
     __shared__ finish_tile tile;
     const int lane = threadIdx.x, model = blockIdx.y, k = args.ks[model];
-    const long long first = blockIdx.x * (long long)KM_CHUNK_POINTS;
-    const long long end = first + KM_CHUNK_POINTS < args.count ? first + KM_CHUNK_POINTS : args.count;
+    const long long first = blockIdx.x * points_each;
+    const long long end = first + points_each < args.count ? first + points_each : args.count;
     double *out = partial + (blockIdx.x * rows_count + args.rows[model]) * KM_FINISH_SUMS;
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;

@@ -23,7 +23,7 @@ struct host_finish {
 static int host_finish_slice(const host_finish_tiles_fit *fit, host_finish *f, long long first, long long count,
                              long long k, int *labels) {
     const long long numbers = k * KM_FINISH_SUMS;
-    const long long blocks = host_finish_parts(f, count);
+    const long long blocks = host_finish_parts(f, count, k);
     const double *weights = fit->weights.as<double>();
     double *partial = f->partial.as<double>();
     f->model.args.first = first;
@@ -38,7 +38,8 @@ static int host_finish_slice(const host_finish_tiles_fit *fit, host_finish *f, l
         km_assign<<<host_parts(count, KM_SUBCHUNK_POINTS), KM_THREADS>>>(f->model.args);
         HOST_LAUNCHED(km_assign);
         km_finish_chunks<<<(unsigned)blocks, 32, in_shared ? (size_t)numbers * 8 : 0>>>(
-            f->model.args, weights, partial, k, in_shared);
+            f->model.args, weights, partial, k,
+            in_shared ? KM_FINISH_SHARED_POINTS : (long long)KM_CHUNK_POINTS, in_shared);
         HOST_LAUNCHED(km_finish_chunks);
     }
     km_finish_add<<<host_parts(numbers, KM_REDUCED_NUMBERS), KM_THREADS>>>(partial, blocks, numbers,

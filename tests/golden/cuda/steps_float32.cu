@@ -22,7 +22,30 @@
 #ifndef KM_STEPS_CUDA_H
 #define KM_STEPS_CUDA_H
 
-// ... 5 definitions
+enum {
+    KM_THREADS = 256,               // of a block of every step kernel, where nothing else is said
+    KM_SUBCHUNK_POINTS = 2048,      // points of a subchunk: one block's work, one partial sum
+    KM_SUBCHUNKS_PER_CHUNK = 32,    // subchunks of a chunk of 65,536 points
+    KM_REDUCED_NUMBERS = 8,         // numbers that a block reduces over the chunks
+    KM_CANDIDATES_MAX = 13,         // most candidates of a k-means++ pick
+    KM_FINISH_THREADS = 128,        // of a block of km_finish_few_clusters ...
+    KM_FINISH_FEW_MAX = 32,         // ... which takes up to so many clusters, if shared memory holds
+    KM_FINISH_BYTES = 28,           // so many bytes for each of them and each thread, ...
+    KM_FINISH_WEIGHTED_BYTES = 36,  // ... with weights
+    KM_FINISH_SHARED_MAX = 1024,    // clusters whose sums km_finish_chunks keeps in shared memory; ...
+    KM_FINISH_SHARED_POINTS = 4096, // ... then a block adds so many points, else a chunk
+    KM_TILE_WARP_ROWS = 8,          // ... of which a warp takes as many rows of centroids at a time, ...
+    KM_TILE_ROWS = 96,              // ... the block no more than this, ...
+    KM_TILE_THREADS = 384,          // ... with so many threads at most, ...
+    KM_TILE_PAIRS = 4,              // ... of which each takes a point of so many models, ...
+    KM_TILE_MODELS = 12,            // ... so that a block has these, at most; ...
+    KM_TILE_SUMS = 2,               // ... it has so many sums of each cluster, where all rows fit
+    KM_SILHOUETTE_POINTS = 16384,   // points of a block of km_silhouette
+    KM_UPDATE_NUMBERS = 2048,       // coordinates of a slot's centroids that a block of km_update computes ...
+    KM_UPDATE_PARTS_MAX = 64        // ... and the most blocks of a slot
+};
+
+// ... 4 definitions
 
 typedef struct km_update_args {
     km_loop *loop;
