@@ -1398,6 +1398,7 @@ START_TEST(digest_does_not_depend_on_threads_or_plan) {
     const int kind = _i / 2;
     const km_type type = type_of(_i);
     const int is_gpu = !strcmp(target, "cuda");
+    if (is_sample() && _i % 2 != kind % 2) return; // each kind in one type
     job j = job_open(points_of_kind(kind, is_gpu ? 600011 : is_sample() ? 40009 : 70001, type), "2..5");
     j.spec.n_init = 2;
     j.params.seed = 3;
