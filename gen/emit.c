@@ -431,7 +431,7 @@ static km_status find_parts(km_source_part *parts, int64_t *count, const char *c
         const char *name = NULL;
         size_t size = part_name(&name, code);
         int64_t i = 0;
-        while (size && i < names && (strncmp(named[i].name, name, size) || named[i].name[size])) i++;
+        while (size && i < names && (strncmp(named[i].name, name, size) != 0 || named[i].name[size])) i++;
         if (!size || i < names) continue;
         if (names == 2 * KM_SOURCE_PARTS_MAX || size >= sizeof parts->name)
             return km_fail(err, KM_ERROR_COMPILE,
