@@ -4,6 +4,7 @@
 // together in its cache, and runs the kernels of that many features over them. A thread adds a run's sums in
 // index order, so no result depends on how many threads there are.
 #include "../../base/error.h"
+#include "../../base/order.h"
 #include "../../base/size.h"
 #include "../../gen/cpu/facts.h"
 #include "subsets.h"
@@ -33,11 +34,6 @@ static km_status gather_all(cpu_subset_task *t, cpu_subset_block *b, km_error *e
 
 // Memory -----------------------------------------------------------------------------------------------------
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // As km_data_stats.typical_square, of the subset's columns.
 static double typical_square(const cpu_engine *table, const km_subset *subset, double *row) {
     double squares[TYPICAL_ROWS];
@@ -48,7 +44,7 @@ static double typical_square(const cpu_engine *table, const km_subset *subset, d
         for (int64_t f = 0; f < subset->size; f++)
             squares[i] += row[subset->columns[f]] * row[subset->columns[f]];
     }
-    qsort(squares, (size_t)count, sizeof *squares, by_value);
+    qsort(squares, (size_t)count, sizeof *squares, km_by_value);
     while (at + 1 < count && !(squares[at] > 0)) at++;
     return squares[at];
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The order of the sorted points: a code that interleaves the quantiles of their features, and a sort by digits.
 #include "../../base/error.h"
+#include "../../base/order.h"
 #include "../../base/size.h"
 #include "tiles_fill.h"
 #include "../threads.h"
@@ -21,11 +22,6 @@ static double value_at(const cpu_engine *engine, int64_t point, int64_t f) {
             at = point / soa_points * soa_points * engine->base.d + f * soa_points + point % soa_points;
     return engine->real_bytes == 4 ? (double)((const float *)engine->points)[at]
                                    : ((const double *)engine->points)[at];
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 // Bits of the code that the feature at `rank`, in the order of spread, gets. The first ones get one more where bits
@@ -90,7 +86,7 @@ static km_status features_make(cpu_sorter *s, km_error *err) {
     }
     for (int64_t rank = 0; rank < wanted; rank++) {
         double *sample = samples + s->order[rank] * count;
-        qsort(sample, (size_t)count, sizeof *sample, by_value);
+        qsort(sample, (size_t)count, sizeof *sample, km_by_value);
         feature_fill(s, &s->codes[rank], rank, sample, count);
     }
     free(samples);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "valley.h"
 #include "../../base/error.h"
+#include "../../base/order.h"
 #include "../../base/size.h"
 #include "../../gen/memory.h"
 #include "../../templates/both.h"
@@ -38,20 +39,15 @@ static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // The step of a feature's lattice: a quarter of the gaps between its different values are no wider. Next to nothing
 // where the values lie on none. `column` is overwritten.
 static double lattice_step(double *column, int64_t count) {
     int64_t gaps = 0;
-    qsort(column, (size_t)count, sizeof *column, ascending);
+    qsort(column, (size_t)count, sizeof *column, km_by_value);
     for (int64_t i = 1; i < count; i++)
         if (column[i] > column[i - 1]) column[gaps++] = column[i] - column[i - 1];
     if (gaps == 0) return 0;
-    qsort(column, (size_t)gaps, sizeof *column, ascending);
+    qsort(column, (size_t)gaps, sizeof *column, km_by_value);
     return column[(gaps - 1) / 4];
 }
 

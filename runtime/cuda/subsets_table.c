@@ -3,6 +3,7 @@
 // time, which do what the steps around a pass do for a fit.
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../../base/order.h"
 #include "../../gen/cuda/subsets.h"
 #include "../seed.h"
 #include "../rounding.h"
@@ -218,11 +219,6 @@ double km_subsets_total_square(double *variances, const km_subsets_job *job, dou
     return (*variances + squares) * total_weight;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // As km_data_stats.typical_square, of a subset's columns.
 static double typical_square(const km_cuda_subsets *s, const km_subset *subset) {
     double squares[SAMPLE_ROWS] = {0};
@@ -233,7 +229,7 @@ static double typical_square(const km_cuda_subsets *s, const km_subset *subset) 
         for (int64_t f = 0; f < subset->size; f++)
             squares[i] += row[subset->columns[f]] * row[subset->columns[f]];
     }
-    qsort(squares, (size_t)count, sizeof *squares, by_value);
+    qsort(squares, (size_t)count, sizeof *squares, km_by_value);
     while (at + 1 < count && !(squares[at] > 0)) at++;
     return squares[at];
 }

@@ -2,6 +2,7 @@
 // The algorithm tiles: the points in their order, and passes that skip what boxes decide (templates/cuda/tiles).
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../../base/order.h"
 #include "../../base/size.h"
 #include "cuda.h"
 #include <math.h>
@@ -93,11 +94,6 @@ static void choose_grids(km_cuda_engine *engine) {
 
 // The order ----------------------------------------------------------------------------------------------------
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // The code of points: quantiles of a sample, of the features with the widest spread. *fits: integer sums tell points
 // apart in every feature, also where few lie far out.
 static km_status make_code(km_tiles_code *code, double *scale, int *fits, km_cuda_engine *engine,
@@ -132,7 +128,7 @@ static km_status make_code(km_tiles_code *code, double *scale, int *fits, km_cud
     }
     for (int64_t c = 0; c < coded; c++) {
         for (int64_t i = 0; i < count; i++) column[i] = rows[i * d + code->order[c]];
-        qsort(column, (size_t)count, sizeof *column, by_value);
+        qsort(column, (size_t)count, sizeof *column, km_by_value);
         double low = column[count / 256], high = column[count - 1 - count / 256];
         double cells = high > low ? TILES_CELLS / (high - low) : 0;
         code->low[c] = (float)low;

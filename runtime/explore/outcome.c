@@ -2,6 +2,7 @@
 // Outcomes: classes or numbers, and the figures of a code that is to predict them. The best classifier that knows a
 // code alone names the most frequent class of each label, so nothing is fitted: counts of classes and labels say all.
 #include "outcome.h"
+#include "../../base/order.h"
 #include "../../templates/both.h"
 #include "../../templates/draws.h"
 #include <math.h>
@@ -20,11 +21,6 @@ void km_outcome_destroy(km_outcome **outcome) {
     free((*outcome)->values);
     free(*outcome);
     *outcome = NULL;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 // The different numbers, ascending, at the front of `sorted`; at most `most` + 1 of them are looked for.
@@ -46,7 +42,7 @@ static void number_classes(km_outcome *outcome, const double *classes) {
     for (int64_t i = 0; i < outcome->rows; i++) {
         if (isnan(outcome->values[i])) continue;
         const double *found =
-            bsearch(&outcome->values[i], classes, (size_t)outcome->classes, sizeof *classes, by_value);
+            bsearch(&outcome->values[i], classes, (size_t)outcome->classes, sizeof *classes, km_by_value);
         outcome->values[i] = (double)(found - classes);
     }
 }
@@ -73,7 +69,7 @@ static km_status decide_kind(km_outcome *outcome, km_outcome_kind kind, km_error
     if (!sorted) return km_fail_memory(err, "the outcome", outcome->rows * 8);
     for (int64_t i = 0; i < outcome->rows; i++)
         if (!isnan(outcome->values[i])) sorted[count++] = outcome->values[i];
-    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)count, sizeof *sorted, km_by_value);
     int64_t classes = different(sorted, count, KM_OUTCOME_CLASSES_MAX);
     int few = classes <= FEW_NUMBERS && all_whole(sorted, classes);
     km_status status = KM_OK;

@@ -3,6 +3,7 @@
 // apart.
 #include "../../base/clock.h"
 #include "../../base/log.h"
+#include "../../base/order.h"
 #include "../../base/size.h"
 #include "../../base/text.h"
 #include "../../gen/spec_fields.h"
@@ -43,11 +44,6 @@ static void find_ids(km_parse *p) {
     for (int64_t s = 0; s < p->slots_count && !left; s++) p->slots[s].is_watched = 0;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Whether whole numbers differ in nearly all rows: more than 99 of 100.
 static int nearly_all_differ(const km_parse *p, int64_t s) {
     int64_t n = p->table->rows, different = 1;
@@ -63,7 +59,7 @@ static int nearly_all_differ(const km_parse *p, int64_t s) {
     double *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return 0; // a warning less
     for (int64_t i = 0; i < n; i++) sorted[i] = km_parse_value(p, p->values, i * p->slots_count + s);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)n, sizeof *sorted, km_by_value);
     for (int64_t i = 1; i < n; i++) different += sorted[i] != sorted[i - 1];
     free(sorted);
     return different * 100 > 99 * n;

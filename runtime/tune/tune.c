@@ -3,6 +3,7 @@
 // of the table.
 #include "../../base/clock.h"
 #include "../../base/log.h"
+#include "../../base/order.h"
 #include "../../base/size.h"
 #include "../../base/text.h"
 #include "../../gen/numbers.h"
@@ -98,11 +99,6 @@ static int32_t family_of(const km_tune_candidate *candidate) {
             family = family * KM_WORD_COUNT + (int32_t)candidate->numbers[i].value;
     }
     return family;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static km_status make_search(km_tuning_state *t) {
@@ -451,7 +447,7 @@ static km_status sample(km_tuning_state *t, km_tune_candidate *candidate, const 
 
 // The quantile of `count` values, which are sorted by it.
 static double quantile(double *values, int64_t count, double share) {
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    qsort(values, (size_t)count, sizeof *values, km_by_value);
     double at = share * (double)(count - 1);
     int64_t low = (int64_t)at, high = km_min(low + 1, count - 1);
     return values[low] + (at - (double)low) * (values[high] - values[low]);
