@@ -100,7 +100,7 @@ static km_status make_code(km_tiles_code *code, double *scale, int *fits, km_cud
                            km_error *err) {
     int64_t d = engine->base.d, n = engine->base.n, count = km_min(SAMPLE, n);
     double box[2 * KM_CUDA_TILES_FEATURES_MAX], spread[KM_CUDA_TILES_FEATURES_MAX];
-    int64_t coded = TILES_CODED(d), buckets = (int64_t)1 << TILES_CODE_BITS(d), taken = 0;
+    int64_t coded = TILES_CODED(d), buckets = (int64_t)1 << TILES_CODE_BITS(d);
     KM_TRY(km_cuda_get(engine, box, engine->box.address, 2 * d * 8, err));
     int64_t *indices = malloc((size_t)count * sizeof *indices);
     double *rows = malloc((size_t)(count * (d + 1)) * sizeof *rows), *column = rows + count * d;
@@ -120,11 +120,10 @@ static km_status make_code(km_tiles_code *code, double *scale, int *fits, km_cud
         spread[f] = sqrt(square / (double)count);
         if (spread[f] > 0 && most > spread_max * spread[f]) *fits = 0;
         scale[f] = ldexp(1, 60 - (int)ceil(log2((double)n)) - (most > 0 ? ilogb(most) : 0));
-        int64_t at = km_min(taken, coded);
+        int64_t at = km_min(f, coded);
         for (; at > 0 && spread[code->order[at - 1]] < spread[f]; at--)
             if (at < coded) code->order[at] = code->order[at - 1];
         if (at < coded) code->order[at] = (int)f;
-        taken++;
     }
     for (int64_t c = 0; c < coded; c++) {
         for (int64_t i = 0; i < count; i++) column[i] = rows[i * d + code->order[c]];
@@ -178,12 +177,12 @@ static km_status sort_and_fill(km_cuda_engine *engine, const km_tiles_code *code
     for (int i = 0; i < KM_SORT_TABLES; i++) at[i] = tiling->sorting.address + (km_cu_ptr)tables.sort_at[i];
     km_cu_ptr keys[] = {at[KM_SORT_KEYS], at[KM_SORT_OTHER_KEYS]},
               numbers[] = {at[KM_SORT_NUMBERS], at[KM_SORT_OTHER_NUMBERS]};
-    int64_t d = engine->base.d, step = 1, blocks = engine->device->base.facts.units * PREPARED_BLOCKS_PER_SM,
+    int64_t d = engine->base.d, blocks = engine->device->base.facts.units * PREPARED_BLOCKS_PER_SM,
             prefix_blocks = km_divide_up(args->tiles, TILES_SCANNED);
     km_cu_ptr points = engine->points.address;
     KM_TRY(km_cuda_put(engine, at[KM_SORT_CODE], code, (int64_t)sizeof *code, err));
     KM_TRY(km_cuda_put(engine, (km_cu_ptr)(uintptr_t)args->scale, scale, d * 8, err));
-    void *key[] = {&points, &engine->base.n, &at[KM_SORT_CODE], &keys[0], &numbers[0], &step};
+    void *key[] = {&points, &engine->base.n, &at[KM_SORT_CODE], &keys[0], &numbers[0]};
     KM_TRY(km_cuda_launch(engine, kernels->tiles_keys, blocks, 1, key, err));
     for (int shift = 0; shift < TILES_CODED(d) * TILES_CODE_BITS(d); shift += TILES_DIGIT_BITS)
         KM_TRY(sort_digit(engine, at, keys, numbers, shift, err));

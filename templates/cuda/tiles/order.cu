@@ -31,26 +31,24 @@ static __device__ __forceinline__ unsigned tiles_hilbert(unsigned (&x)[TILES_COD
     return code;
 }
 
-// The key of each point, and its number. Points are taken in groups of TILES_POINTS, of which one in `step`
-// is: 1 is all.
+// The key of each point, and its number.
 extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     km_tiles_keys(const km_real *points, long long n, const km_tiles_code *code, unsigned *keys,
-                  unsigned *numbers, long long step) {
+                  unsigned *numbers) {
     __shared__ unsigned short buckets[TILES_CODED_FEATURES][TILES_CELLS];
     for (int i = threadIdx.x; i < TILES_CODED_FEATURES * TILES_CELLS; i += TILES_THREADS)
         buckets[i / TILES_CELLS][i % TILES_CELLS] = code->buckets[i / TILES_CELLS][i % TILES_CELLS];
     __syncthreads();
     for (long long i = blockIdx.x * (long long)TILES_THREADS + threadIdx.x; i < n;
          i += gridDim.x * (long long)TILES_THREADS) {
-        const long long point = i / TILES_POINTS * step * TILES_POINTS + i % TILES_POINTS;
         unsigned x[TILES_CODED_FEATURES];
 #pragma unroll
         for (int f = 0; f < TILES_CODED_FEATURES; f++) {
-            const float at = ((float)points[point * D + code->order[f]] - code->low[f]) * code->scale[f];
+            const float at = ((float)points[i * D + code->order[f]] - code->low[f]) * code->scale[f];
             x[f] = buckets[f][min(max((int)at, 0), TILES_CELLS - 1)];
         }
         keys[i] = tiles_hilbert(x);
-        numbers[i] = (unsigned)point;
+        numbers[i] = (unsigned)i;
     }
 }
 
