@@ -264,7 +264,8 @@ static int64_t known_best(const km_tuning_state *t) {
     for (int64_t e = 0; e < t->table.entries_count; e++) {
         const km_tuning_entry *entry = &t->table.entries[e];
         if (entry->features != spec->features || entry->type != spec->type || entry->weighted ||
-            entry->clusters_count != spec->clusters_count || memcmp(entry->clusters, spec->clusters, bytes))
+            entry->clusters_count != spec->clusters_count ||
+            memcmp(entry->clusters, spec->clusters, bytes) != 0)
             continue;
         for (int64_t i = 0; i < t->space.count; i++)
             if (t->space.candidates[i].outcome == KM_TUNE_UNMEASURED &&
