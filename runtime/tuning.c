@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 km_status km_tuning_read(char **text, char *path, int64_t size, const char *tuning_dir, const char *device,
@@ -20,5 +21,9 @@ km_status km_tuning_read(char **text, char *path, int64_t size, const char *tuni
     if (stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) return KM_OK;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) // a pipe would keep a fit waiting
         return km_fail(err, KM_ERROR_IO, "%s is no file", path);
-    return km_file_read(text, &text_size, path, KM_YAML_BYTES_MAX, err);
+    KM_TRY(km_file_read(text, &text_size, path, KM_YAML_BYTES_MAX, err));
+    if (!memchr(*text, 0, (size_t)text_size)) return KM_OK;
+    km_text_free(*text);
+    *text = NULL;
+    return km_fail(err, KM_ERROR_IO, "%s is no text: it has a zero byte", path);
 }

@@ -187,6 +187,10 @@ timeout -k 1 120 "$kmgen" explain spec.yaml --target cpu:avx2 --device -n 20000 
 expect "a pipe in the table's place keeps nobody waiting" [ $? = 0 ]
 expect "and is named" said 'avx2[.]yaml is no file'
 rm "$table"
+printf 'kmgen tuning: 1\nentries: []\n\0{' >"$table"
+"$kmgen" explain spec.yaml --target cpu:avx2 --device -n 20000 >stdout 2>stderr
+expect "a table with a zero byte is no text, which a warning says" said 'avx2[.]yaml is no text: .*not used'
+rm "$table"
 truncate -s 2M "$table"
 run "${tune[@]}"
 expect "a table that is too large is refused, not replaced" [ "$status$(stat -c %s "$table")" = 12097152 ]
