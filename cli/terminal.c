@@ -146,13 +146,14 @@ int cli_tune_progress(void *user, const km_tune_progress *progress) {
     (void)user;
     if (stopped_by) return 1;
     if (!may_show(progress->elapsed_s)) return 0;
-    char best[96] = "";
+    char done[64] = "", left[64] = "", best[96] = "";
+    if (progress->total > 0)
+        snprintf(done, sizeof done, " %lld of %lld", (long long)progress->done, (long long)progress->total);
+    if (progress->left_s > 0) snprintf(left, sizeof left, ", about %.0f s left", ceil(progress->left_s));
     if (progress->best_ms > 0 && progress->standard_ms > 0)
         snprintf(best, sizeof best, ", best %.4g ms (default %.4g)", progress->best_ms,
                  progress->standard_ms);
-    fprintf(stderr, "\r\033[K%s %lld of %lld%s, %.0f s, about %.0f s left", progress->phase,
-            (long long)progress->done, (long long)progress->total, best, progress->elapsed_s,
-            progress->left_s);
+    fprintf(stderr, "\r\033[K%s%s%s, %.0f s%s", progress->phase, done, best, progress->elapsed_s, left);
     fflush(stderr);
     progress_shown = 1;
     return 0;

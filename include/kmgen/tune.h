@@ -81,7 +81,8 @@ typedef struct km_tune_result {
 
 /// State of a running tuning, for a progress line.
 typedef struct km_tune_progress {
-    const char *phase;  ///< "plan", "measure", "confirm".
+    const char
+        *phase; ///< "plan", "compile" (on a CPU, where it takes turns with "measure"), "measure", "confirm".
     int64_t done;       ///< Candidates measured or given up; samples in "confirm".
     int64_t total;      ///< How many there will be, at most.
     double best_ms;     ///< Of the fastest so far; 0: none.

@@ -8,7 +8,7 @@
 #include "search.h"
 #include "worker.h"
 
-enum { KM_COMPILERS_MAX = 32 };
+enum { KM_COMPILERS_MAX = 32, KM_COMPILE_MS = 300000 /* at most, of one candidate */ };
 
 typedef struct km_tuning_state {
     const km_tune_params *params;
@@ -37,5 +37,27 @@ km_plan_params km_tuning_plan_params(const km_tuning_state *t);
 km_status km_tuning_make_space(km_tuning_state *t);
 // The journal of what is measured, and the table.
 km_status km_tuning_open_files(km_tuning_state *t);
+
+// The search and the table's candidate learn what became of it.
+void km_tuning_tell(km_tuning_state *t, int64_t at);
+km_status km_tuning_start_worker(km_tuning_state *t, km_worker *worker);
+
+double km_tuning_elapsed_s(const km_tuning_state *t);
+double km_tuning_best_ms(const km_tuning_state *t); // 0: none was measured
+// For the progress line, of a phase that began so many seconds after km_tune. Non-zero: it is to end with what it has.
+int km_tuning_report(km_tuning_state *t, const char *phase, double began_s, int64_t done, int64_t total);
+int km_tuning_report_search(km_tuning_state *t, const char *phase);
+
+km_status km_tuning_start_compilers(km_tuning_state *t);
+void km_tuning_stop_compilers(km_tuning_state *t);
+// On a GPU compilers run beside the process that measures. While that takes samples they are held: SIGSTOP, SIGCONT.
+void km_tuning_hold_compilers(const km_tuning_state *t, int signal);
+// Non-zero: on a CPU compilers and passes take turns.
+int km_tuning_takes_turns(const km_tuning_state *t);
+int64_t
+km_tuning_compiled(const km_tuning_state *t); // where they take turns: candidates that wait to be measured
+int64_t km_tuning_next(const km_tuning_state *t); // the candidate that comes next; -1: none
+// Compiles what is to be measured next, or finds what is compiled already and nearly as promising: *at is that one.
+km_status km_tuning_compile(km_tuning_state *t, int64_t *at);
 
 #endif

@@ -27,19 +27,15 @@ enum {
         4, // ... else so many more; and as many anew, times two, before it is taken for the fastest
     SAMPLES_CONFIRM = 15, // of the default and each finalist, turn by turn
     FINALISTS = 4,
-    NOTHING = -1, // what a compiler is at, where it is no candidate
-    OPENING = -2,
-    AHEAD = 48,      // candidates that are compiled ahead of the search
     FAILURES_MAX = 5 // processes in a row that end without an answer: then the device is at fault
 };
-static const double FAR = 1.25;           // times the fastest
-static const double NEAR = 1.04;          // a finalist's, at most
-static const double NOISE_LEAST = 0.003;  // relative; no clock and no machine is better over a minute
-static const double BUDGET_SEARCH = 0.85; // the rest is for the comparison with the default
-static const double HANG_TIMES = 10;      // the fastest one's time; then a candidate is given up
+static const double FAR = 1.25;          // times the fastest
+static const double NEAR = 1.04;         // a finalist's, at most
+static const double NOISE_LEAST = 0.003; // relative; no clock and no machine is better over a minute
+static const double HANG_TIMES = 10;     // the fastest one's time; then a candidate is given up
 static const double PATIENCE_LEAST_MS =
-    15e3; // a machine that is busy with compilers may be slow to load points
-static const double LOAD_MS = 60e3, COMPILE_MS = 300e3; // for the first points; for a compiler
+    15e3;                           // a machine that is busy with compilers may be slow to load points
+static const double LOAD_MS = 60e3; // for the first points
 
 void km_tune_params_init(km_tune_params *params) {
     km_module_params module;
@@ -53,39 +49,6 @@ void km_tune_result_destroy(km_tune_result **result) {
     free((*result)->candidates);
     free(*result);
     *result = NULL;
-}
-
-// Time --------------------------------------------------------------------------------------------------------
-
-static double elapsed_s(const km_tuning_state *t) {
-    return (km_now_ms() - t->began_ms) / 1e3;
-}
-
-static double best_ms(const km_tuning_state *t) {
-    return t->incumbent >= 0 ? t->space.candidates[t->incumbent].ms : 0;
-}
-
-// Non-zero: it is to end with what it has.
-static int report(km_tuning_state *t, const char *phase, int64_t done, int64_t total, double share) {
-    double spent = elapsed_s(t), budget = t->params->budget_s * share;
-    double left = done > 0 ? spent / (double)done * (double)(total - done) : 0;
-    if (budget > 0 && (left > budget - spent || done == 0)) left = fmax(budget - spent, 0);
-    km_tune_progress progress = {.phase = phase,
-                                 .done = done,
-                                 .total = total,
-                                 .best_ms = best_ms(t),
-                                 .standard_ms =
-                                     t->space.count ? t->space.candidates[t->space.standard].ms : 0,
-                                 .elapsed_s = spent,
-                                 .left_s = left};
-    if (t->params->progress && t->params->progress(t->params->progress_user, &progress))
-        t->result->stopped = 1;
-    if (budget > 0 && spent > budget) t->result->stopped = 1;
-    return t->result->stopped;
-}
-
-static int report_search(km_tuning_state *t) {
-    return report(t, "measure", km_search_told(t->search), km_search_most(t->search), BUDGET_SEARCH);
 }
 
 // Search ------------------------------------------------------------------------------------------------------
@@ -122,20 +85,20 @@ static km_status make_search(km_tuning_state *t) {
     return status;
 }
 
-static void tell(km_tuning_state *t, int64_t at) {
+void km_tuning_tell(km_tuning_state *t, int64_t at) {
     const km_tune_candidate *candidate = &t->space.candidates[at];
     int is_measured = candidate->outcome == KM_TUNE_MEASURED;
     km_search_tell(t->search, at, is_measured ? candidate->ms : -1);
     if (!is_measured) return;
     t->result->measured++;
-    if (t->incumbent < 0 || candidate->ms < best_ms(t)) t->incumbent = at;
+    if (t->incumbent < 0 || candidate->ms < km_tuning_best_ms(t)) t->incumbent = at;
 }
 
 static void recall(km_tuning_state *t) {
     if (t->journal.file < 0) return;
     int64_t known = km_journal_recall(&t->journal, t->space.candidates, t->space.count);
     for (int64_t i = 0; i < t->space.count; i++)
-        if (t->space.candidates[i].outcome != KM_TUNE_UNMEASURED) tell(t, i);
+        if (t->space.candidates[i].outcome != KM_TUNE_UNMEASURED) km_tuning_tell(t, i);
     if (known)
         km_log_line(t->params->log, KM_LOG_INFO, "tune: %lld candidates are known from an earlier run",
                     (long long)known);
@@ -143,7 +106,7 @@ static void recall(km_tuning_state *t) {
 
 // Workers -----------------------------------------------------------------------------------------------------
 
-static km_status start_worker(km_tuning_state *t, km_worker *worker) {
+km_status km_tuning_start_worker(km_tuning_state *t, km_worker *worker) {
     km_measure_params params = t->measure_params;
     params.compiles_only = worker != &t->measurer;
     return km_worker_start(worker, t->params->worker, &params, t->err);
@@ -156,19 +119,6 @@ static km_status await_open(km_tuning_state *t, km_worker *worker) {
     if (answer == KM_WORKER_DONE) return status;
     return km_fail(t->err, KM_ERROR_DEVICE, "the process that measures %s",
                    answer == KM_WORKER_NONE ? "does not answer" : "ended when it opened the device");
-}
-
-static km_status start_compilers(km_tuning_state *t) {
-    // A GPU is measured meanwhile: a core is left to what launches its passes.
-    int64_t cores = km_max(1, omp_get_num_procs() - (t->result->facts.target.kind == KM_TARGET_CUDA));
-    int64_t jobs = t->params->jobs > 0 ? t->params->jobs : cores;
-    if (!t->params->cache_dir) jobs = 0; // what one compiles, another could not load
-    jobs = km_min(km_min(jobs, KM_COMPILERS_MAX), t->space.count);
-    for (int64_t i = 0; i < jobs; i++) {
-        t->compiling[i] = OPENING;
-        KM_TRY(start_worker(t, &t->compilers[t->compilers_count++]));
-    }
-    return KM_OK;
 }
 
 static km_status open_measure(km_tuning_state *t, int device) {
@@ -186,8 +136,8 @@ static km_status open_measure(km_tuning_state *t, int device) {
         t->measure_params.module.log = params->log;
         return km_measure_open(&t->own, &t->measure_params, t->err);
     }
-    KM_TRY(start_compilers(t));
-    KM_TRY(start_worker(t, &t->measurer));
+    KM_TRY(km_tuning_start_compilers(t));
+    KM_TRY(km_tuning_start_worker(t, &t->measurer));
     return await_open(t, &t->measurer);
 }
 
@@ -201,178 +151,6 @@ static km_status measure_read(km_tuning_state *t) {
     return km_fail(t->err, KM_ERROR_DEVICE, "the process that measures ended when it read memory");
 }
 
-// Takes what a compiler says of a candidate: one that is not to be run is told at once.
-static km_status take_compiled(km_tuning_state *t, int64_t at, const km_tune_candidate *found) {
-    if (found->outcome == KM_TUNE_UNMEASURED || t->space.candidates[at].outcome != KM_TUNE_UNMEASURED)
-        return KM_OK;
-    t->space.candidates[at] = *found;
-    t->space.candidates[at].samples = 0;
-    tell(t, at);
-    return t->journal.file >= 0 ? km_journal_add(&t->journal, &t->space.candidates[at], t->err) : KM_OK;
-}
-
-// Takes what compilers have done.
-static km_status collect(km_tuning_state *t, double timeout_ms) {
-    for (int64_t i = 0; i < t->compilers_count; i++) {
-        km_status status;
-        double ms[KM_TUNE_SAMPLES_MAX];
-        km_error own = {""};
-        int64_t at = t->compiling[i];
-        km_tune_candidate found = {0};
-        if (at == NOTHING) continue;
-        if (at >= 0) found = t->space.candidates[at];
-        km_worker_answer answer =
-            km_worker_wait(&t->compilers[i], timeout_ms, at >= 0 ? &found : NULL, ms, ms, &status, &own);
-        if (answer == KM_WORKER_NONE) continue;
-        if (at == OPENING && (answer == KM_WORKER_GONE || status != KM_OK))
-            return km_fail(t->err, status != KM_OK ? status : KM_ERROR_DEVICE, "a process that compiles %s",
-                           own.text[0] ? own.text : "ended when it was opened");
-        t->compiling[i] = NOTHING;
-        if (answer ==
-            KM_WORKER_GONE) { // the process that measures compiles that one, and says what it makes of it
-            km_worker_stop(&t->compilers[i]);
-            t->compiling[i] = OPENING;
-            KM_TRY(start_worker(t, &t->compilers[i]));
-        } else if (at >= 0 && status == KM_OK) {
-            KM_TRY(take_compiled(t, at, &found));
-        }
-    }
-    return KM_OK;
-}
-
-static int is_compiling(const km_tuning_state *t) {
-    for (int64_t i = 0; i < t->compilers_count; i++)
-        if (t->compiling[i] != NOTHING) return 1;
-    return 0;
-}
-
-static int is_of_entry(const km_tune_candidate *candidate, const km_tuning_entry *entry) {
-    for (int64_t i = 0; i < entry->numbers_count; i++) {
-        int64_t j = 0;
-        while (j < candidate->numbers_count &&
-               strcmp(candidate->numbers[j].name, entry->numbers[i].name) != 0)
-            j++;
-        if (j == candidate->numbers_count || candidate->numbers[j].value != entry->numbers[i].value) return 0;
-    }
-    return 1;
-}
-
-// A candidate that the table has for this very shape, stale as it may be: it was the fastest once. -1: none is left.
-static int64_t known_best(const km_tuning_state *t) {
-    const km_spec *spec = &t->result->spec;
-    size_t bytes = (size_t)spec->clusters_count * sizeof *spec->clusters;
-    for (int64_t e = 0; e < t->table.entries_count; e++) {
-        const km_tuning_entry *entry = &t->table.entries[e];
-        if (entry->features != spec->features || entry->type != spec->type || entry->weighted ||
-            entry->clusters_count != spec->clusters_count ||
-            memcmp(entry->clusters, spec->clusters, bytes) != 0)
-            continue;
-        for (int64_t i = 0; i < t->space.count; i++)
-            if (t->space.candidates[i].outcome == KM_TUNE_UNMEASURED &&
-                is_of_entry(&t->space.candidates[i], entry))
-                return i;
-    }
-    return -1;
-}
-
-// The candidates that come next, in their order: the default, what the table has, what the search says.
-static int64_t ahead_of(const km_tuning_state *t, int64_t out[AHEAD]) {
-    int64_t known = t->incumbent >= 0 ? known_best(t) : -1, count = km_search_ahead(t->search, out, AHEAD),
-            at = 0;
-    if (known < 0 || count == 0) return count;
-    while (at < count - 1 && out[at] != known) at++; // or in the last one's place
-    memmove(out + 1, out, (size_t)at * sizeof *out);
-    out[0] = known;
-    return count;
-}
-
-// Gives each idle compiler a candidate that the search will come to.
-static km_status compile_ahead(km_tuning_state *t) {
-    int64_t ahead[AHEAD], count = ahead_of(t, ahead), next = 0;
-    for (int64_t i = 0; i < t->compilers_count; i++) {
-        while (next < count && t->is_compiled[ahead[next]]) next++;
-        if (t->compiling[i] != NOTHING) continue;
-        if (next == count) return KM_OK;
-        t->is_compiled[ahead[next]] = 1;
-        t->compiling[i] = ahead[next];
-        KM_TRY(km_worker_ask(&t->compilers[i], &t->space.candidates[ahead[next]], NULL, 0, t->err));
-    }
-    return KM_OK;
-}
-
-// On a CPU a compiler takes cores from what is measured: compilers and passes take turns. What is about to be measured
-// and a good many behind it are compiled first.
-static km_status compile_in_turn(km_tuning_state *t, int64_t at) {
-    if (t->is_compiled[at] && !is_compiling(t)) return KM_OK;
-    int64_t ahead[AHEAD], count = ahead_of(t, ahead),
-                          wanted = t->incumbent < 0 ? 1 : 4 * t->compilers_count; // one time soon
-    for (int64_t i = 0; i < count && wanted > 0;) {
-        KM_TRY(collect(t, 20));
-        for (int64_t c = 0; c < t->compilers_count && i < count && wanted > 0; c++) {
-            if (t->compiling[c] != NOTHING) continue;
-            while (i < count && t->is_compiled[ahead[i]]) i++;
-            if (i == count) break;
-            t->is_compiled[ahead[i]] = 1;
-            t->compiling[c] = ahead[i];
-            wanted--;
-            KM_TRY(km_worker_ask(&t->compilers[c], &t->space.candidates[ahead[i++]], NULL, 0, t->err));
-        }
-        if (report_search(t)) return KM_OK;
-    }
-    for (double end_ms = km_now_ms() + COMPILE_MS; is_compiling(t) && km_now_ms() < end_ms;) {
-        KM_TRY(collect(t, 20));
-        if (report_search(t)) return KM_OK;
-    }
-    return KM_OK;
-}
-
-// Waits for the compiler that is at this candidate. One that takes too long is ended, and the candidate given up.
-static km_status await_compiled(km_tuning_state *t, int64_t at) {
-    double end_ms = km_now_ms() + COMPILE_MS;
-    for (int64_t i = 0; i < t->compilers_count; i++) {
-        while (t->compiling[i] == at && km_now_ms() < end_ms) {
-            KM_TRY(collect(t, 5));
-            KM_TRY(compile_ahead(t));
-            if (report_search(t)) return KM_OK;
-        }
-        if (t->compiling[i] != at) continue;
-        km_tune_candidate found = t->space.candidates[at];
-        found.outcome = KM_TUNE_HUNG;
-        snprintf(found.reason, sizeof found.reason, "its compiler gave no answer in %.0f s",
-                 COMPILE_MS / 1e3);
-        km_worker_stop(&t->compilers[i]);
-        t->compiling[i] = OPENING;
-        KM_TRY(start_worker(t, &t->compilers[i]));
-        return take_compiled(t, at, &found);
-    }
-    return KM_OK;
-}
-
-static int is_being_compiled(const km_tuning_state *t, int64_t at) {
-    for (int64_t i = 0; i < t->compilers_count; i++)
-        if (t->compiling[i] == at) return 1;
-    return 0;
-}
-
-// The first of those that the search will come to which is compiled: the device need not wait for a compiler. -1: none.
-static int64_t first_compiled(const km_tuning_state *t) {
-    int64_t ahead[AHEAD], count = ahead_of(t, ahead);
-    for (int64_t i = 0; i < count; i++)
-        if (t->is_compiled[ahead[i]] && !is_being_compiled(t, ahead[i])) return ahead[i];
-    return -1;
-}
-
-// Compiles what is to be measured next, or finds what is compiled already and nearly as promising: *at is that one.
-static km_status compile(km_tuning_state *t, int64_t *at) {
-    if (!t->compilers_count) return KM_OK;
-    if (t->result->facts.target.kind == KM_TARGET_CPU) return compile_in_turn(t, *at);
-    KM_TRY(collect(t, 0));
-    KM_TRY(compile_ahead(t));
-    int64_t other = first_compiled(t);
-    if (other >= 0 && t->incumbent >= 0) *at = other;
-    return await_compiled(t, *at);
-}
-
 // Measuring ---------------------------------------------------------------------------------------------------
 
 // How long the process that measures may take. Ten times the longest answer so far, which is ten times the incumbent's
@@ -380,18 +158,10 @@ static km_status compile(km_tuning_state *t, int64_t *at) {
 // points and the reference for its first answer.
 static double patience_ms(const km_tuning_state *t, int count) {
     enum { PASSES = 24 }; // of a sample
-    double answer_ms = fmax(t->longest_ms, 2 * best_ms(t) * PASSES * count);
-    if (t->first_ms <= 0) return LOAD_MS + COMPILE_MS;
+    double answer_ms = fmax(t->longest_ms, 2 * km_tuning_best_ms(t) * PASSES * count);
+    if (t->first_ms <= 0) return LOAD_MS + KM_COMPILE_MS;
     return fmax(HANG_TIMES * answer_ms, PATIENCE_LEAST_MS) + (t->answers ? 0 : HANG_TIMES * t->first_ms) +
-           (t->compilers_count ? 0 : COMPILE_MS);
-}
-
-// On a GPU compilers run beside the process that measures. While that takes samples they are held: a host that is busy
-// launches kernels late, which makes a pass of several launches look up to twice as long.
-static void hold_compilers(const km_tuning_state *t, int signal) {
-    if (t->result->facts.target.kind != KM_TARGET_CUDA) return; // compilers and passes take turns
-    for (int64_t i = 0; i < t->compilers_count; i++)
-        if (t->compilers[i].process > 0) kill(t->compilers[i].process, signal);
+           (t->compilers_count ? 0 : KM_COMPILE_MS);
 }
 
 static km_worker_answer await_samples(km_tuning_state *t, double timeout_ms, km_tune_candidate *candidate,
@@ -399,8 +169,8 @@ static km_worker_answer await_samples(km_tuning_state *t, double timeout_ms, km_
     km_worker_answer answer;
     while ((answer = km_worker_wait(&t->measurer, timeout_ms, candidate, ms, beside_ms, status, t->err)) ==
            KM_WORKER_TIMING)
-        hold_compilers(t, SIGSTOP);
-    hold_compilers(t, SIGCONT);
+        km_tuning_hold_compilers(t, SIGSTOP);
+    km_tuning_hold_compilers(t, SIGCONT);
     return answer;
 }
 
@@ -433,7 +203,7 @@ static km_status sample_there(km_tuning_state *t, km_tune_candidate *candidate,
     if (t->err) t->err->text[0] = 0;
     t->answers = 0;
     km_worker_stop(&t->measurer); // after an error of the device its context is of no more use
-    KM_TRY(start_worker(t, &t->measurer));
+    KM_TRY(km_tuning_start_worker(t, &t->measurer));
     return await_open(t, &t->measurer);
 }
 
@@ -470,9 +240,10 @@ static void take_samples(km_tuning_state *t, km_tune_candidate *candidate, doubl
                          const double *beside_ms) {
     int64_t count = candidate->samples;
     double least = least_of(ms, count);
-    for (int64_t i = 0; beside_ms && i < count; i++) ms[i] *= best_ms(t) / beside_ms[i];
+    for (int64_t i = 0; beside_ms && i < count; i++) ms[i] *= km_tuning_best_ms(t) / beside_ms[i];
     candidate->spread_ms = half_range(ms, count);
-    candidate->ms = beside_ms ? best_ms(t) * least / least_of(beside_ms, count) : quantile(ms, count, 0.5);
+    candidate->ms =
+        beside_ms ? km_tuning_best_ms(t) * least / least_of(beside_ms, count) : quantile(ms, count, 0.5);
 }
 
 // So many samples in place of those that there were.
@@ -492,13 +263,13 @@ static km_status measure(km_tuning_state *t, int64_t at) {
     KM_TRY(sample(t, candidate, beside, ms, beside_ms, SAMPLES_FIRST));
     if (candidate->outcome == KM_TUNE_MEASURED) {
         take_samples(t, candidate, ms, beside ? beside_ms : NULL);
-        int more = !beside || candidate->ms < FAR * best_ms(t);
+        int more = !beside || candidate->ms < FAR * km_tuning_best_ms(t);
         if (more) KM_TRY(take_more(t, candidate, beside, SAMPLES_MORE));
         // Of many candidates the luckiest is the fastest: its own time is that of samples which did not choose it.
-        if (more && beside && candidate->ms < best_ms(t))
+        if (more && beside && candidate->ms < km_tuning_best_ms(t))
             KM_TRY(take_more(t, candidate, beside, 2 * SAMPLES_MORE));
     }
-    tell(t, at);
+    km_tuning_tell(t, at);
     char numbers[256];
     km_log_line(t->params->log, KM_LOG_DEBUG, "tune: %s, %s: %s %.4g ms %s",
                 km_design_name(candidate->design), km_tune_numbers_text(numbers, sizeof numbers, candidate),
@@ -507,10 +278,9 @@ static km_status measure(km_tuning_state *t, int64_t at) {
 }
 
 static km_status run_search(km_tuning_state *t) {
-    for (int64_t ahead[AHEAD]; ahead_of(t, ahead) > 0;) {
-        int64_t at = ahead[0];
-        if (report_search(t)) break;
-        KM_TRY(compile(t, &at));
+    for (int64_t at; (at = km_tuning_next(t)) >= 0;) {
+        if (km_tuning_report_search(t, "measure")) break;
+        KM_TRY(km_tuning_compile(t, &at));
         if (t->result->stopped) break;
         if (t->space.candidates[at].outcome != KM_TUNE_UNMEASURED) continue; // its compiler said so meanwhile
         KM_TRY(measure(t, at));
@@ -526,7 +296,7 @@ static int64_t finalists_of(int64_t finalists[FINALISTS], const km_tuning_state 
     for (int64_t i = 0; i < t->space.count; i++) {
         const km_tune_candidate *candidate = &t->space.candidates[i];
         if (candidate->outcome != KM_TUNE_MEASURED || i == t->space.standard ||
-            candidate->ms > NEAR * best_ms(t))
+            candidate->ms > NEAR * km_tuning_best_ms(t))
             continue;
         int64_t place = km_min(count, FINALISTS);
         for (; place > 0 && t->space.candidates[finalists[place - 1]].ms > candidate->ms; place--)
@@ -595,10 +365,9 @@ static km_status confirm(km_tuning_state *t) {
     int was_stopped = result->stopped;
     result->best = t->space.standard;
     result->noise = NOISE_LEAST;
-    for (int64_t i = 0; i < t->compilers_count; i++)
-        km_worker_stop(&t->compilers[i]); // they would be in the way
-    t->compilers_count = 0;
-    report(t, "confirm", 0, count + 1, 1);
+    km_tuning_stop_compilers(t); // they would be in the way
+    double began_s = km_tuning_elapsed_s(t);
+    km_tuning_report(t, "confirm", began_s, 0, count + 1);
     if (standard->outcome == KM_TUNE_MEASURED) KM_TRY(time_standard(t));
     if (standard->outcome != KM_TUNE_MEASURED) { // it cannot run: there is nothing to compare with
         if (count > 0) result->best = finalists[0];
@@ -606,7 +375,7 @@ static km_status confirm(km_tuning_state *t) {
     }
     for (int64_t i = 0; i < count; i++) {
         double gain, noise;
-        report(t, "confirm", i + 1, count + 1, 1);
+        km_tuning_report(t, "confirm", began_s, i + 1, count + 1);
         if (i > 0 && result->stopped && !was_stopped) break;
         KM_TRY(confirm_one(t, finalists[i], &gain, &noise));
         result->noise = fmax(result->noise, noise);
@@ -668,7 +437,7 @@ static km_status run(km_tuning_state *t, const km_spec *spec) {
     KM_TRY(km_spec_copy(&result->spec, spec, t->err));
     KM_TRY(km_tuning_describe_device(t, device));
     result->points = t->params->points > 0 ? t->params->points : km_tuning_points(t, &result->facts, t->err);
-    report(t, "plan", 0, 0, 1);
+    km_tuning_report(t, "plan", 0, 0, 0);
     KM_TRY(km_tuning_make_space(t));
     KM_TRY(make_search(t));
     t->is_compiled = calloc((size_t)t->space.count, 1);
@@ -685,7 +454,7 @@ static km_status run(km_tuning_state *t, const km_spec *spec) {
 }
 
 static void tuning_free(km_tuning_state *t) {
-    for (int64_t i = 0; i < t->compilers_count; i++) km_worker_stop(&t->compilers[i]);
+    km_tuning_stop_compilers(t);
     km_worker_stop(&t->measurer);
     km_measure_close(&t->own);
     km_journal_close(&t->journal);
@@ -722,7 +491,7 @@ km_status km_tune(km_tune_result **out, const km_spec *spec, const km_tune_param
     t.result->candidates = t.space.candidates;
     t.result->candidates_count = t.space.count;
     t.result->standard = t.space.standard;
-    t.result->elapsed_s = elapsed_s(&t);
+    t.result->elapsed_s = km_tuning_elapsed_s(&t);
     t.space.candidates = NULL;
     tuning_free(&t);
     if (status != KM_OK) {
