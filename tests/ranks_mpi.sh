@@ -43,6 +43,9 @@ compare() { # NAME DATA OPTIONS...
     expect "$name: one process" [ "$status" = 0 ]
     for count in "${counts[@]}"; do
         for threads in 1 3; do
+            case $all$count-$threads in # the short form: two ranks of three threads, three of one
+                2-1 | 3-3) continue ;;
+            esac
             rm -f many.*
             ranks "$count" "${fit[@]}" "$@" --threads "$threads" --json many.json --labels many.npy --model many.model
             expect "$name: $count ranks of $threads threads" [ "$status" = 0 ]
@@ -104,7 +107,7 @@ ranks 2 predict m.json x.f32
 expect 'another subcommand is refused' says_once "several ranks do 'fit' alone"
 
 # A rank that is killed at any moment ends all, soon; labels are the old or the new ones, whole.
-kills=3
+kills=2
 [ -n "$all" ] && kills=50
 many=(fit --features 4 -k 2..8 --n-init 10 x.f32 --labels killed.npy --threads 1 --json killed.json)
 begin=$(date +%s%N)

@@ -1026,6 +1026,7 @@ END_TEST
 
 // A run that had converged stays so where the iterations until it is at rest are cut off by refinement's share.
 START_TEST(refinement_keeps_what_had_converged) {
+    if (is_sample()) return; // its cases of other numbers refine as well
     job j = job_open(ref_uniform(100003, 16, 3, KM_FLOAT32), "20..24");
     j.spec.n_init = 1;
     j.params.tol = 0.02;
@@ -1182,6 +1183,7 @@ START_TEST(progress_ends_with_a_result) {
     j.params.tol = 0;
     for (size_t e = 0; e < sizeof all / sizeof *all; e++) {
         ending now = all[e];
+        if (is_sample() && e % 3 == 1) continue; // an end in each phase
         km_error err = {{0}};
         km_result *result = NULL;
         j.params.progress = end_in;
@@ -1325,7 +1327,7 @@ START_TEST(same_bits_every_time) {
     j.params.seed = 11;
     j.params.max_iter = 20;
     km_result *first = fit(&j);
-    for (int t = 0; t < 4; t++) {
+    for (int t = is_sample() ? 3 : 0; t < 4; t++) {
         j.params.threads = (int64_t[]){1, 2, 3, 5}[t];
         km_result *again = fit(&j);
         check_same_bits(first, again);
