@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The search among candidates of a tuning: on spaces that were measured whole, tests/data/spaces, and on made ones.
+// The search among candidates of a tuning: on spaces that were measured whole, tests/data/spaces, and on made ones. And
+// the lines of the processes that measure.
 #include "quiet_check.h"
 #include "base/size.h"
 #include "runtime/seed.h"
 #include "runtime/tune/search.h"
+#include "runtime/tune/worker.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -407,6 +409,36 @@ START_TEST(too_many_axes) {
 }
 END_TEST
 
+// A worker whose two lines come by one read, or whose answer comes in two pieces.
+START_TEST(lines_of_a_worker) {
+    static char *const together[] = {
+        "sh", "-c", "read -r open; printf '{\"timing\":true}\\n{\"status\":0,\"read_ms\":7}\\n'; read -r end",
+        NULL};
+    static char *const apart[] = {"sh", "-c",
+                                  "read -r open; printf '{\"timing\":true}\\n{\"status\":0,'; sleep 0.1; "
+                                  "printf '\"read_ms\":7}\\n'; read -r end",
+                                  NULL};
+    char *const *workers[] = {together, apart};
+    km_spec spec;
+    km_error err = {{0}};
+    km_worker worker;
+    km_status status;
+    double ms = 0;
+    km_spec_init(&spec);
+    const char *text = "features: 2\nclusters: 2..3\ntarget: cpu\n";
+    ck_assert_int_eq(km_spec_parse(&spec, text, (int64_t)strlen(text), "spec", &err), KM_OK);
+    km_measure_params params = {.spec = &spec, .device = KM_HOST, .points = 1};
+    ck_assert_int_eq(km_worker_start(&worker, workers[_i], &params, &err), KM_OK);
+    ck_assert_int_eq(km_worker_wait(&worker, 60e3, NULL, &ms, NULL, &status, &err), KM_WORKER_TIMING);
+    ck_assert_int_eq(km_worker_wait(&worker, 60e3, NULL, &ms, NULL, &status, &err), KM_WORKER_DONE);
+    ck_assert_msg(status == KM_OK, "%s", err.text);
+    ck_assert_double_eq(ms, 7);
+    ck_assert_int_eq(km_worker_wait(&worker, 0, NULL, &ms, NULL, &status, &err), KM_WORKER_NONE);
+    km_worker_stop(&worker);
+    km_spec_clear(&spec);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("search");
     TCase *tcase = tcase_create("search");
@@ -424,6 +456,7 @@ int main(void) {
     tcase_add_test(tcase, told_again);
     tcase_add_test(tcase, told_unasked);
     tcase_add_test(tcase, too_many_axes);
+    tcase_add_loop_test(tcase, lines_of_a_worker, 0, 2);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -160,9 +160,14 @@ static int read_some(km_worker *worker) {
     return 1;
 }
 
+// One line, with a zero for its end. What came with it, the answer behind "timing", is kept for the next call.
 static km_worker_answer read_line(km_worker *worker, double timeout_ms) {
     double end_ms = km_now_ms() + timeout_ms;
-    while (!worker->size || worker->line[worker->size - 1] != '\n') {
+    char *end;
+    worker->size -= worker->taken;
+    if (worker->taken) memmove(worker->line, worker->line + worker->taken, (size_t)worker->size);
+    worker->taken = 0;
+    while (!worker->size || !(end = memchr(worker->line, '\n', (size_t)worker->size))) {
         struct pollfd wait = {.fd = worker->from, .events = POLLIN};
         double left = end_ms - km_now_ms();
         int ready = poll(&wait, 1, left > 0 ? (int)fmin(left + 1, 1e9) : 0);
@@ -170,8 +175,8 @@ static km_worker_answer read_line(km_worker *worker, double timeout_ms) {
         if (ready <= 0 && left <= 0) return KM_WORKER_NONE;
         if (ready > 0 && !read_some(worker)) return KM_WORKER_GONE;
     }
-    worker->line[worker->size - 1] = 0;
-    worker->size = 0;
+    *end = 0;
+    worker->taken = end + 1 - worker->line;
     worker->is_asked = 0;
     return KM_WORKER_DONE;
 }

@@ -13,8 +13,8 @@ typedef struct km_worker {
     pid_t process; // 0: none runs
     int to, from;  // pipes, -1: closed
     int is_asked;  // an answer is still to come
-    char *line;    // what of an answer has come so far
-    int64_t size, capacity;
+    char *line;    // what has come: the last line that was taken, and behind it what came with it
+    int64_t taken, size, capacity;
 } km_worker;
 
 // Starts `argv` (ends with NULL) and has it open what is measured. KM_ERROR_IO: it cannot be started.
