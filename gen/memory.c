@@ -183,11 +183,11 @@ int64_t km_refine_bytes(const km_plan *plan, int64_t n) {
     if (plan->spec.refine == 0) return 0;
     int64_t d = plan->spec.features, ks = plan->spec.clusters_count, k_max = k_max_of(plan);
     int64_t count = km_refine_sample(plan, n), points = km_round_up(count, KM_SAMPLE_TILE);
-    int64_t bytes = points * (2 * d + 4 + ks) * 8 + points * ks * LABEL_BYTES + k_max * (d + 1) * 8;
+    int64_t bytes = points * (2 * d + 4 + ks) * 8 + points * ks * LABEL_BYTES + k_max * (2 * d + 1) * 8;
     bytes += (plan->clusters_sum + k_max) * PARTNER_BYTES + ks * TRIAL_BYTES * 2;
-    bytes += 4 * plan->clusters_sum * (d + 1) * 8; // trials
+    bytes += 4 * plan->clusters_sum * (2 * d + 1) * 8; // trials
     int64_t threads = km_max(plan->threads ? plan->threads : plan->facts.units, 1);
-    if (count == n) bytes += km_min(threads, 2 * ks) * (points * EXCHANGE_BYTES + k_max * (d + 1) * 8);
+    if (count == n) bytes += km_min(threads, 2 * ks) * (points * EXCHANGE_BYTES + k_max * (2 * d + 1) * 8);
     return bytes;
 }
 
@@ -432,10 +432,11 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
     int64_t last = km_max(finishing_bytes(plan), deciding_bytes(plan));
     int64_t finishing = pages(plan, plan->label_sets * n * 4) + last + means_bytes(plan);
     memory->steps = km_max(sorting, km_max(finishing, refining_bytes(plan)));
-    // Picks, the first centroids, costs, and the centroids of the best as they are kept, finished and returned.
+    // Picks, the first centroids, costs, and the centroids of the best as they are kept, with means, finished and
+    // returned.
     int64_t first = restarts * k_max_of(plan) * d * 8;
     memory->spare = HOST_SPARE + restarts * k_max_of(plan) * 8 + (first <= FIRST_ROWS_BYTES ? first : 0) +
-                    restarts * plan->spec.clusters_count * 8 + plan->clusters_sum * (2 * d + 5) * 8;
+                    restarts * plan->spec.clusters_count * 8 + plan->clusters_sum * (3 * d + 5) * 8;
     int64_t there = memory->points + memory->spare, chain = chain_bytes(plan),
             limit = plan->facts.memory_free_bytes;
     memory->chains = km_min(restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double)));

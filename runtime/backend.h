@@ -232,6 +232,9 @@ struct km_backend {
     // and no longer make the slot EMPTY. Neither do, once max_iter is reached, those that got one: the kernels may not
     // tell it from its old centroid, and a run must end.
     km_status (*relocate)(km_engine *engine, int64_t slot, int64_t *moved, km_error *err);
+    // The means (k x d) of the clusters of a slot that is DONE, by its last pass; a cluster without weight has its
+    // centroid. Before slot_read. NULL: this backend does not keep the sums.
+    void (*slot_means)(const km_engine *engine, int64_t slot, double *means);
     // Centroids (k x d), weights (k) of a slot; the slot becomes IDLE.
     km_status (*slot_read)(km_engine *engine, int64_t slot, double *centroids, double *weights,
                            km_error *err);

@@ -12,7 +12,7 @@
 
 // The file: this line, then words of 8 bytes, little-endian: the key, how many numbers follow, the numbers (doubles),
 // and the hash of all before it.
-static const char magic[] = "kmgen checkpoint 1\n\n\n\n\n";
+static const char magic[] = "kmgen checkpoint 2\n\n\n\n\n";
 enum { MAGIC = sizeof magic, WORD = 8, HEAD = MAGIC + 2 * WORD };
 enum {
     K_INDEX,
@@ -21,11 +21,12 @@ enum {
     ITERATIONS,
     CONVERGED,
     IS_FIXED,
+    HAS_MEANS,
     NUMBERS
-}; // of a run, then centroids and weights
+}; // of a run, then km_model_numbers
 
 static int64_t numbers_of(const km_checkpoint *c, int64_t k_index) {
-    return NUMBERS + c->clusters[k_index] * (c->d + 1);
+    return NUMBERS + km_model_numbers(c->clusters[k_index], c->d);
 }
 
 static void put_word(unsigned char *to, uint64_t word) {
@@ -128,6 +129,7 @@ int km_checkpoint_next(const km_checkpoint *c, int64_t *at, km_kept_run *run) {
                          (int64_t)numbers[ITERATIONS],
                          (int32_t)numbers[CONVERGED],
                          (int32_t)numbers[IS_FIXED],
+                         (int32_t)numbers[HAS_MEANS],
                          numbers + NUMBERS};
     *at += numbers_of(c, run->k_index);
     return 1;
@@ -175,6 +177,7 @@ km_status km_checkpoint_add(km_checkpoint *c, const km_kept_run *run, km_error *
     to[ITERATIONS] = (double)run->iterations;
     to[CONVERGED] = (double)run->converged;
     to[IS_FIXED] = (double)run->is_fixed;
+    to[HAS_MEANS] = (double)run->has_means;
     memcpy(to + NUMBERS, run->centroids, (size_t)(numbers - NUMBERS) * sizeof *to);
     c->count += numbers;
     c->runs++;

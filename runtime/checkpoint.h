@@ -6,13 +6,18 @@
 #include "../base/error.h"
 #include "share.h"
 
-// A run that is done, before its k x d centroids and k weights.
+// Numbers that are kept of a run: k x d centroids, k weights, and k x d means of the clusters, where they are known.
+static inline int64_t km_model_numbers(int64_t k, int64_t d) {
+    return k * (2 * d + 1);
+}
+
+// A run that is done, before its numbers.
 typedef struct km_kept_run {
     int64_t k_index, restart;
     double inertia;
     int64_t iterations;
-    int32_t converged, is_fixed;
-    double *centroids; // k x (d + 1)
+    int32_t converged, is_fixed, has_means;
+    double *centroids; // km_model_numbers
 } km_kept_run;
 
 typedef struct km_checkpoint {

@@ -15,6 +15,7 @@ typedef struct km_restart {
     int64_t iterations;
     int32_t converged;
     int32_t is_fixed;  // its last update moved no centroid: they are the means of their points
+    int32_t has_means; // as in km_sweep_best
     double *centroids; // then what else is kept of it: rows_bytes in all
 } km_restart;
 

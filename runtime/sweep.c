@@ -40,7 +40,7 @@ typedef struct sweep {
     uint8_t *is_resumed;   // clusters_count x restarts: a checkpoint has it
     km_sweep_best *best;   // clusters_count, of the caller
     double *first_rows;    // restarts x picks x d: the picked points; NULL when there are too many to keep
-    double *centroids;     // scratch: K x d of the largest K, then K weights
+    double *centroids;     // scratch: km_model_numbers of the largest K
     int64_t runs_done, runs_count, passes, work;
     int is_ending; // the caller wants the models that are there
 } sweep;
@@ -64,12 +64,12 @@ static km_status sweep_alloc(sweep *s, km_error *err) {
     s->slot_restart = malloc((size_t)slots * sizeof *s->slot_restart);
     s->next_restart = calloc((size_t)ks, sizeof *s->next_restart);
     s->is_resumed = calloc((size_t)(ks * s->params->restarts), 1);
-    s->centroids = malloc((size_t)(k_max * (s->engine->d + 1)) * sizeof *s->centroids);
+    s->centroids = calloc((size_t)km_model_numbers(k_max, s->engine->d), sizeof *s->centroids);
     if (!s->is_resumed || !s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->centroids)
         return km_fail_memory(err, "the sweep's runs", k_max * s->engine->d * (int64_t)sizeof(double));
     for (int64_t q = 0; q < ks; q++)
         km_contest_init(&s->contests[q], s->best[q].centroids,
-                        s->spec->clusters[q] * (s->engine->d + 1) * (int64_t)sizeof(double));
+                        km_model_numbers(s->spec->clusters[q], s->engine->d) * (int64_t)sizeof(double));
     for (int64_t slot = 0; slot < slots; slot++) s->slot_restart[slot] = -1;
     return KM_OK;
 }
@@ -146,8 +146,8 @@ static km_status take_run(sweep *s, const km_kept_run *run, km_error *err) {
     double rounding = km_inertia_rounding(run->centroids, run->centroids + k * d, k, d, s->engine->n_all,
                                           s->params->total_square);
     double inertia = isnan(run->inertia) ? HUGE_VAL : run->inertia;
-    km_restart done = {run->restart,   inertia,       rounding,      run->iterations,
-                       run->converged, run->is_fixed, run->centroids};
+    km_restart done = {run->restart,   inertia,       rounding,       run->iterations,
+                       run->converged, run->is_fixed, run->has_means, run->centroids};
     return km_contest_offer(&s->contests[run->k_index], &done, err);
 }
 
@@ -155,10 +155,12 @@ static km_status take_run(sweep *s, const km_kept_run *run, km_error *err) {
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), k = s->spec->clusters[k_index];
     const km_slot_state *state = &s->states[slot];
+    int has_means = s->backend->slot_means && state->phase == KM_SLOT_DONE;
+    if (has_means) s->backend->slot_means(s->engine, slot, s->centroids + k * (s->engine->d + 1));
     KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->centroids + k * s->engine->d, err));
     km_kept_run run = {k_index,           s->slot_restart[slot], state->inertia,
                        state->iterations, state->converged,      state->shift == 0 && !state->at_limit,
-                       s->centroids};
+                       has_means,         s->centroids};
     KM_TRY(take_run(s, &run, err));
     if (!s->params->checkpoint || state->phase != KM_SLOT_DONE) return KM_OK;
     return km_checkpoint_add(s->params->checkpoint, &run, err);
@@ -280,6 +282,7 @@ static void take_best(sweep *s) {
         best[q].iterations = winner->iterations;
         best[q].converged = winner->converged;
         best[q].is_fixed = winner->is_fixed;
+        best[q].has_means = winner->has_means;
         best[q].restarts_agreed = 0;
         for (int64_t r = 0; r < s->params->restarts; r++)
             best[q].restarts_agreed += best[q].inertias[r] <= limit;

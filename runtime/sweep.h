@@ -21,7 +21,9 @@ typedef struct km_sweep_best {
     int64_t iterations;
     int32_t converged;
     int32_t is_fixed;  // the last update moved no centroid: they are the means of their points
-    double *centroids; // k x d, clustered space; then k weights of their points in the last pass
+    int32_t has_means; // the means of its clusters in the last pass stand behind the weights
+    double *
+        centroids; // km_model_numbers: k x d, clustered space; k weights of their points in the last pass; k x d
     int64_t restarts_agreed;
     double *inertias; // of all restarts
     int32_t refined;  // refinement found it
@@ -55,8 +57,8 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
 km_status km_seed_random(int64_t *indices, const km_data *data, int64_t first_restart, int64_t restarts,
                          int64_t picks, uint64_t seed, km_error *err);
 
-// Orders a model's clusters, k x d centroids with k weights behind them: the one with most weight first, ties by their
-// centroids (fit/number.c).
-km_status km_number_clusters(double *centroids, int64_t k, int64_t d, km_error *err);
+// Orders a model's clusters, k x d centroids with k weights behind them, and k x d means where it has these: the one
+// with most weight first, ties by their centroids (fit/number.c).
+km_status km_number_clusters(double *centroids, int64_t k, int64_t d, int has_means, km_error *err);
 
 #endif

@@ -28,7 +28,7 @@ static int64_t winner_of(const double *inertias, const double *roundings, uint64
     for (int i = 0; i < RESTARTS; i++) {
         int r = order[i];
         double centroids[VALUES] = {r, -r, 2 * r};
-        km_restart done = {r, inertias[r], roundings[r], 10 + r, r % 2, r % 3 == 0, centroids};
+        km_restart done = {r, inertias[r], roundings[r], 10 + r, r % 2, r % 3 == 0, r % 5 == 0, centroids};
         ck_assert_int_eq(km_contest_offer(&contest, &done, &err), KM_OK);
         ck_assert_int_ge(contest.count, 1);
     }
@@ -38,6 +38,7 @@ static int64_t winner_of(const double *inertias, const double *roundings, uint64
     ck_assert_int_eq(winner->iterations, 10 + index);
     ck_assert_int_eq(winner->converged, index % 2);
     ck_assert_int_eq(winner->is_fixed, index % 3 == 0);
+    ck_assert_int_eq(winner->has_means, index % 5 == 0);
     ck_assert_double_eq(winner->inertia, inertias[index]);
     for (int f = 0; f < VALUES; f++)
         ck_assert_double_eq(rows[f], (f == 1 ? -1.0 : f + (f == 0)) * (double)index);

@@ -186,6 +186,21 @@ static km_status slot_start(km_engine *base, int64_t index, const double *centro
     return KM_OK;
 }
 
+static double round_to(km_type type, double value) {
+    return type == KM_FLOAT32 ? (double)(float)value : value;
+}
+
+static void slot_means(const km_engine *base, int64_t index, double *means) {
+    const cpu_engine *engine = (const cpu_engine *)base;
+    const cpu_slot *slot = &engine->slots[index];
+    int64_t d = base->d;
+    for (int64_t j = 0; j < slot->k; j++) {
+        const double *sum = slot->totals + j * engine->pitch, *c = slot->centroids + j * d;
+        for (int64_t f = 0; f < d; f++)
+            means[j * d + f] = sum[d] > 0 ? round_to(base->plan->spec.type, sum[f] / sum[d]) : c[f];
+    }
+}
+
 static km_status slot_read(km_engine *base, int64_t index, double *centroids, double *weights,
                            km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
@@ -310,10 +325,6 @@ static double slot_inertia(const cpu_engine *engine, const cpu_slot *slot) {
         inertia += cluster;
     }
     return inertia;
-}
-
-static double round_to(km_type type, double value) {
-    return type == KM_FLOAT32 ? (double)(float)value : value;
 }
 
 // Clusters without weight.
@@ -451,6 +462,7 @@ const km_backend km_backend_cpu = {
     .slot_start = slot_start,
     .run_passes = run_passes,
     .relocate = km_cpu_relocate,
+    .slot_means = slot_means,
     .slot_read = slot_read,
     .finish = km_cpu_finish_models,
     .silhouette = silhouette,

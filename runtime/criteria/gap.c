@@ -65,7 +65,7 @@ static km_status gap_alloc(gap *g, km_error *err) {
     g->best = calloc((size_t)g->ks, sizeof *g->best);
     int failed = !g->box || !g->logs || !g->transform || !g->seeds.indices || !g->best;
     for (int64_t q = 0; !failed && q < g->ks; q++) {
-        g->best[q].centroids = malloc((size_t)(spec->clusters[q] * (d + 1)) * sizeof(double)); // and weights
+        g->best[q].centroids = malloc((size_t)km_model_numbers(spec->clusters[q], d) * sizeof(double));
         g->best[q].inertias = malloc((size_t)g->restarts * sizeof(double));
         failed = !g->best[q].centroids || !g->best[q].inertias;
     }

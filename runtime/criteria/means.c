@@ -28,6 +28,11 @@ void km_cluster_means_free(km_cluster_means **means) {
     *means = NULL;
 }
 
+// Neither the run's end nor its last pass tell the means.
+static int is_unknown(const km_sweep_best *best) {
+    return !best->is_fixed && !best->has_means;
+}
+
 // Slots of the first restart of each K run one pass from the models' centroids: its update gives the means.
 static km_status run_pass(km_cluster_means *means, const km_finish_model *models, km_engine *engine,
                           const km_sweep_best *best, int64_t first, int64_t count, km_error *err) {
@@ -38,10 +43,10 @@ static km_status run_pass(km_cluster_means *means, const km_finish_model *models
     km_status status = KM_OK;
     if (!states) return km_fail_memory(err, "the states of slots", engine->slots_count);
     for (int64_t q = first; q < first + count; q++)
-        if (!best[q].is_fixed) KM_TRY_GOTO(backend->slot_start(engine, q, models[q].centroids, err));
+        if (is_unknown(&best[q])) KM_TRY_GOTO(backend->slot_start(engine, q, models[q].centroids, err));
     KM_TRY_GOTO(backend->run_passes(engine, states, &passes, &stop, 1, err));
     for (int64_t q = first; q < first + count; q++)
-        if (!best[q].is_fixed)
+        if (is_unknown(&best[q]))
             KM_TRY_GOTO(backend->slot_read(engine, q, means[q].means, means[q].weights, err));
 done:
     free(states);
@@ -79,13 +84,14 @@ km_status km_cluster_means_take(km_cluster_means *means, km_finish_model *models
                                 const km_sweep_best *best, int64_t first, int64_t count, km_error *err) {
     int64_t d = engine->d, active = 0;
     if (engine->unit_centre) return take_sums(means, models, engine, first, count, err);
-    for (int64_t q = first; q < first + count; q++) active += !best[q].is_fixed;
+    for (int64_t q = first; q < first + count; q++) active += is_unknown(&best[q]);
     if (active) KM_TRY(run_pass(means, models, engine, best, first, count, err));
     for (int64_t q = first; q < first + count; q++) {
-        size_t values = (size_t)(models[q].k * d);
-        if (best[q].is_fixed) {
-            memcpy(means[q].means, best[q].centroids, values * sizeof(double));
-            memcpy(means[q].weights, best[q].centroids + values, (size_t)models[q].k * sizeof(double));
+        size_t values = (size_t)(models[q].k * d), k = (size_t)models[q].k;
+        const double *known = best[q].centroids + (best[q].is_fixed ? 0 : values + k);
+        if (!is_unknown(&best[q])) {
+            memcpy(means[q].means, known, values * sizeof(double));
+            memcpy(means[q].weights, best[q].centroids + values, k * sizeof(double));
         }
         means[q].is_fixed = memcmp(means[q].means, models[q].centroids, values * sizeof(double)) == 0;
         models[q].means = means[q].is_fixed ? NULL : means[q].means;

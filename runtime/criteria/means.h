@@ -21,7 +21,7 @@ void km_cluster_means_free(km_cluster_means **means);
 
 // Before the finishing pass, which is given them: the means of models `first` ... `first` + count - 1, and
 // models[q].means, which stays NULL where they are the centroids. They come from the run's own end, where that moved
-// nothing any more, else from one more pass for all of them.
+// nothing any more, or from its last pass, where the backend keeps the sums; else from one more pass for all of them.
 km_status km_cluster_means_take(km_cluster_means *means, km_finish_model *models, km_engine *engine,
                                 const km_sweep_best *best, int64_t first, int64_t count, km_error *err);
 

@@ -72,8 +72,8 @@ km_status km_fit_run_sweep(km_fit_job *f) {
     f->best = km_result_alloc(f->owner, ks, sizeof *f->best, f->err);
     if (!f->best) return KM_ERROR_MEMORY;
     for (int64_t q = 0; q < ks; q++) {
-        f->best[q].centroids =
-            km_result_alloc(f->owner, f->spec.clusters[q] * (f->engine->d + 1), sizeof(double), f->err);
+        f->best[q].centroids = km_result_alloc(f->owner, km_model_numbers(f->spec.clusters[q], f->engine->d),
+                                               sizeof(double), f->err);
         f->best[q].inertias = km_result_alloc(f->owner, f->restarts, sizeof(double), f->err);
         if (!f->best[q].centroids || !f->best[q].inertias) return KM_ERROR_MEMORY;
         for (int64_t r = 0; r < f->restarts; r++) f->best[q].inertias[r] = NAN; // restarts that never end

@@ -255,6 +255,7 @@ km_status km_refine_from_before(km_engine *engine, km_sweep_best *best, int64_t 
     best[q].converged = max_iter == 0 || t->converged;
     best[q].refined = 1;
     best[q].at_rest = best[q].is_fixed = t->is_fixed;
+    best[q].has_means = t->has_means;
     *passes += r.passes;
 done:
     refiner_free(&r);

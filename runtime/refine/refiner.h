@@ -23,11 +23,11 @@ enum { TILE = KM_SAMPLE_TILE }; // points of the sample that lie together, featu
 typedef struct trial {
     int64_t k_index;
     enum { TRIAL_WAITING, TRIAL_RUNNING, TRIAL_DONE, TRIAL_DROPPED } phase;
-    double *centroids;                // k x d, then k weights: of the start; of the result when done
+    double *centroids;                // km_model_numbers: of the start; of the result when done
     double inertia, before, rounding; // before: of the pass before
     double limit;                     // dropped where it will not get below; HUGE_VAL: never dropped
     int64_t iterations;
-    int32_t converged, is_fixed; // as in km_sweep_best
+    int32_t converged, is_fixed, has_means; // as in km_sweep_best
     int64_t exchange_work;
     int is_own;  // it starts from the K's own best model
     int is_move; // not only more iterations of the same model
@@ -75,7 +75,7 @@ typedef struct refiner {
 } refiner;
 
 static inline int64_t model_values(const refiner *r, int64_t k) {
-    return k * (r->engine->d + 1);
+    return km_model_numbers(k, r->engine->d);
 }
 
 static inline double type_round(const refiner *r, double value) {

@@ -20,7 +20,7 @@ km_status km_refine_trial_new(trial **out, refiner *r, int64_t q, int is_move, k
     trial *t = *out = &r->trials[r->trials_count];
     int64_t bytes = model_values(r, r->spec->clusters[q]) * (int64_t)sizeof(double);
     *t = (trial){.k_index = q,
-                 .centroids = malloc((size_t)bytes),
+                 .centroids = calloc(1, (size_t)bytes),
                  .before = HUGE_VAL,
                  .inertia = HUGE_VAL,
                  .limit = !is_move ? HUGE_VAL
@@ -61,9 +61,11 @@ static km_status trial_serve(refiner *r, int64_t slot, km_error *err) {
         t->iterations = state->iterations;
         t->converged = state->converged;
         t->is_fixed = state->shift == 0 && !state->at_limit;
+        t->has_means = r->backend->slot_means != NULL;
         r->work += (state->iterations + 1) * r->spec->clusters[t->k_index];
-        KM_TRY(trial_read(r, t, slot, err));
         int64_t k = r->spec->clusters[t->k_index], d = r->engine->d;
+        if (t->has_means) r->backend->slot_means(r->engine, slot, t->centroids + k * (d + 1));
+        KM_TRY(trial_read(r, t, slot, err));
         t->rounding = km_inertia_rounding(t->centroids, t->centroids + k * d, k, d, r->engine->n_all,
                                           r->params->total_square);
         return KM_OK;
@@ -139,6 +141,7 @@ void km_refine_trials_take(refiner *r) {
         if (t->is_move) best->iterations = t->iterations;
         best->converged = t->converged || (!t->is_move && best->converged); // it went on from there
         best->is_fixed = t->is_fixed;
+        best->has_means = t->has_means;
         own->is_fresh = 0;
         if (!t->is_move) continue;
         best->refined = 1;
