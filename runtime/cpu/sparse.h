@@ -91,6 +91,17 @@ typedef struct cpu_sparse_chain {
     int32_t has_last;
 } cpu_sparse_chain;
 
+// Up to SPARSE_AT_A_TIME points in the finishing pass, and their scores for one model; whole vectors are read.
+typedef struct cpu_sparse_model {
+    int32_t *label;               // SPARSE_AT_A_TIME, out: the lowest index among equals ...
+    double *first;                // ... and its squared distance
+    double *sums;                 // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
+    const double *scores, *means; // `stride` apart; means: scores by the clusters' means, or NULL
+    const double *squares;        // |x|^2
+    const double *weights;        // or NULL: all 1
+    int64_t stride, k;
+} cpu_sparse_model;
+
 typedef struct cpu_sparse_kernels {
     cpu_prebuilt base;
     void (*pass)(cpu_sparse_chunk *chunk);
@@ -98,15 +109,9 @@ typedef struct cpu_sparse_kernels {
     // on every machine: sums of fused multiply-adds over a row's nonzeros in index order, then the constant.
     void (*scores)(double *scores, double *squares, const cpu_sparse_rows *rows,
                    const cpu_sparse_table *table);
-    // The two least scores of SPARSE_AT_A_TIME rows, `stride` apart, and whose the least is, the lowest index among
-    // equals; k >= 1. Up to 7 numbers behind a row's k are read.
-    void (*nearest)(int32_t *label, double *first, double *second, const double *scores, int64_t stride,
-                    int64_t k);
     void (*add)(const cpu_sparse_sum *sum);
     void (*chain)(const cpu_sparse_chain *chain, int64_t count);
-    // d1 and (d2 - d1) / d2 (0 where d2 is 0), in reals, of squared distances; whole vectors.
-    void (*distances)(double *distance, double *margin, const double *first, const double *second,
-                      int64_t count);
+    void (*finish)(const cpu_sparse_model *model, int64_t count);
     // sum of x^2 by fused multiply-adds in index order
     double (*square)(const double *x, int64_t count);
 } cpu_sparse_kernels;

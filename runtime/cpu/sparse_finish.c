@@ -61,45 +61,6 @@ km_status km_cpu_sparse_finish_create(cpu_finish_pass *pass, const km_finish_mod
     return status;
 }
 
-// |x - c|^2 from |x|^2 and a score.
-static inline double square_of(double square, double score) {
-    const double distance = square + 2 * score;
-    return distance > 0 ? distance : 0;
-}
-
-static void finish_sums(double *sums, const int32_t *label, const double *first, const double *distance,
-                        const double *margin, const double *weights, int64_t count) {
-    for (int64_t r = 0; r < count; r++) {
-        double weight = weights ? weights[r] : 1.0, *sum = sums + (int64_t)label[r] * KM_CPU_SUMS;
-        sum[KM_CPU_SUM_WEIGHT] += weight;
-        sum[KM_CPU_SUM_COUNT] += 1.0;
-        sum[KM_CPU_SUM_SSE] += weight * first[r];
-        sum[KM_CPU_SUM_DISTANCE] += weight * distance[r];
-        sum[KM_CPU_SUM_MARGIN] += weight * margin[r];
-    }
-}
-
-// One model of up to SPARSE_AT_A_TIME points; `means`: its scores by the means, or NULL.
-static void finish_model(const cpu_engine *engine, const km_cpu_finish_model *model, const double *scores,
-                         const double *means, int64_t stride, const double *squares, const double *weights,
-                         int64_t at, int64_t count) {
-    double first[SPARSE_AT_A_TIME], second[SPARSE_AT_A_TIME], distance[SPARSE_AT_A_TIME],
-        margin[SPARSE_AT_A_TIME];
-    int32_t label[SPARSE_AT_A_TIME];
-    engine->sparse->kernels->nearest(label, first, second, scores, stride, model->k);
-    for (int64_t r = 0; r < SPARSE_AT_A_TIME; r++) {
-        first[r] = square_of(squares[r], first[r]);
-        second[r] = model->k > 1 ? square_of(squares[r], second[r]) : 0;
-    }
-    if (model->labels) memcpy(model->labels + at, label, (size_t)count * sizeof *label);
-    if (model->squares) memcpy(model->squares + at, first, (size_t)count * sizeof *first);
-    if (!model->sums) return;
-    engine->sparse->kernels->distances(distance, margin, first, second, SPARSE_AT_A_TIME);
-    for (int64_t r = 0; means && r < count; r++)
-        distance[r] = sqrt(square_of(squares[r], means[r * stride + label[r]]));
-    finish_sums(model->sums, label, first, distance, margin, weights, count);
-}
-
 void km_cpu_sparse_finish(const cpu_finish_pass *pass, km_cpu_finish_model *models, int64_t first,
                           int64_t count) {
     const cpu_engine *engine = pass->engine;
@@ -109,10 +70,23 @@ void km_cpu_sparse_finish(const cpu_finish_pass *pass, km_cpu_finish_model *mode
     for (int64_t at = 0; at < count; at += SPARSE_AT_A_TIME) {
         int64_t here = km_min(SPARSE_AT_A_TIME, count - at), column = 0;
         km_cpu_sparse_scores(scores, engine, table, first + at, here);
-        for (int64_t m = 0; m < pass->count; column += models[m++].k)
-            finish_model(engine, &models[m], scores + column,
-                         own->mean_columns[m] ? scores + own->mean_columns[m] : NULL, table->stride,
-                         km_cpu_sparse_squares(scores, table), cpu_weights_at(engine, first + at), at, here);
+        for (int64_t m = 0; m < pass->count; column += models[m++].k) {
+            int32_t label[SPARSE_AT_A_TIME];
+            double square[SPARSE_AT_A_TIME];
+            const cpu_sparse_model model = {.label = label,
+                                            .first = square,
+                                            .sums = models[m].sums,
+                                            .scores = scores + column,
+                                            .means =
+                                                own->mean_columns[m] ? scores + own->mean_columns[m] : NULL,
+                                            .squares = km_cpu_sparse_squares(scores, table),
+                                            .weights = cpu_weights_at(engine, first + at),
+                                            .stride = table->stride,
+                                            .k = models[m].k};
+            engine->sparse->kernels->finish(&model, here);
+            if (models[m].labels) memcpy(models[m].labels + at, label, (size_t)here * sizeof *label);
+            if (models[m].squares) memcpy(models[m].squares + at, square, (size_t)here * sizeof *square);
+        }
     }
 }
 

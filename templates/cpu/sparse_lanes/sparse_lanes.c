@@ -331,30 +331,35 @@ KM_TARGET static void km_resolve(cpu_sparse_chunk *chunk, run_found *found, int6
 #endif
 
 // Stores labels of a span, and lists the rows whose label changed. In the first pass all rows did. Labels are
-// compared a word at a time.
+// compared a word at a time; of the last word only those of the span are touched.
 //@ for bytes in widths
 KM_TARGET static int64_t km_changes_$bytes(uint$bytes_t *labels, const km_int *label, int64_t count,
                                            int32_t mode, uint16_t *list, int32_t *old) {
     enum { OF_WORD = 64 / $bytes };
-    uint$bytes_t packed[SPARSE_SPAN], kept[SPARSE_SPAN];
-    uint64_t before, after;
+    uint$bytes_t packed[SPARSE_SPAN];
     int64_t changed = 0;
     for (int r = 0; r < SPARSE_SPAN; r++) packed[r] = (uint$bytes_t)label[r]; // whole vectors
-    memcpy(kept, labels, (size_t)count * sizeof *kept);
-    memcpy(labels, packed, (size_t)count * sizeof *packed);
-    if (mode == KM_CPU_FIRST) return count;
-    for (int64_t r = count; r % OF_WORD != 0; r++) kept[r] = packed[r];
     for (int64_t from = 0; from < count; from += OF_WORD) {
-        memcpy(&before, kept + from, sizeof before);
-        memcpy(&after, packed + from, sizeof after);
+        const size_t size = (size_t)(count - from < OF_WORD ? count - from : OF_WORD) * sizeof *labels;
+        uint64_t before = 0, after = 0;
+        if (size == sizeof before) {
+            memcpy(&before, labels + from, sizeof before);
+            memcpy(&after, packed + from, sizeof after);
+            memcpy(labels + from, &after, sizeof after);
+        } else {
+            memcpy(&before, labels + from, size);
+            memcpy(&after, packed + from, size);
+            memcpy(labels + from, &after, size);
+        }
+        if (mode == KM_CPU_FIRST) continue;
         for (uint64_t differ = before ^ after; differ != 0;) {
             const int at = KM_FIRST_BIT(differ) / $bytes;
             list[changed] = (uint16_t)(from + at);
-            old[changed++] = (int32_t)kept[from + at];
+            old[changed++] = (int32_t)(uint$bytes_t)(before >> KM_SHIFT(at, $bytes));
             differ &= ~((uint64_t)(uint$bytes_t)-1 << KM_SHIFT(at, $bytes));
         }
     }
-    return changed;
+    return mode == KM_CPU_FIRST ? count : changed;
 }
 
 //@ end
@@ -458,7 +463,8 @@ KM_TARGET static void km_scores(double *scores, double *squares, const cpu_spars
     }
 }
 
-// cpu_sparse_kernels.nearest
+// The two least scores of SPARSE_AT_A_TIME rows, and whose the least is, the lowest index among equals; k >= 1. Up to 7
+// numbers behind a row's k are read.
 KM_TARGET static void km_nearest_double(int32_t *label, double *first, double *second, const double *scores,
                                         int64_t stride, int64_t k) {
     double by_column[DOUBLES * DOUBLE_GROUP];
@@ -504,6 +510,7 @@ KM_TARGET static double km_square(const double *x, int64_t count) {
     return square;
 }
 
+// d1 and (d2 - d1) / d2 (0 where d2 is 0), in reals, of squared distances; whole vectors.
 KM_TARGET static void km_distances(double *distance, double *margin, const double *first,
                                    const double *second, int64_t count) {
     km_real near[LANES], next[LANES];
@@ -523,6 +530,50 @@ KM_TARGET static void km_distances(double *distance, double *margin, const doubl
     }
 }
 
+// Four doubles side by side, whatever the vectors of the instruction set are.
+typedef double lanes_4 __attribute__((vector_size(4 * sizeof(double))));
+
+// Squared distances from |x|^2 and scores.
+KM_TARGET static void km_to_squares(double *scores, const double *squares) {
+    for (int r = 0; r < SPARSE_AT_A_TIME; r++) {
+        const double distance = squares[r] + 2 * scores[r];
+        scores[r] = distance > 0 ? distance : 0;
+    }
+}
+
+// Distances to the means of the rows' own clusters.
+KM_TARGET static void km_mean_distances(double *distance, const cpu_sparse_model *of) {
+    for (int r = 0; r < SPARSE_AT_A_TIME; r++) distance[r] = of->means[r * of->stride + of->label[r]];
+    km_to_squares(distance, of->squares);
+    for (int r = 0; r < SPARSE_AT_A_TIME; r += DOUBLES)
+        KM_D_STORE(distance + r, KM_D_SQRT(KM_D_LOAD(distance + r)));
+}
+
+// cpu_sparse_kernels.finish
+KM_TARGET static void km_finish(const cpu_sparse_model *of, int64_t count) {
+    double second[SPARSE_AT_A_TIME], distance[SPARSE_AT_A_TIME], margin[SPARSE_AT_A_TIME];
+    km_nearest_double(of->label, of->first, second, of->scores, of->stride, of->k);
+    if (of->k == 1) memset(second, 0, sizeof second);
+    km_to_squares(of->first, of->squares);
+    if (of->k > 1) km_to_squares(second, of->squares);
+    if (!of->sums) return;
+    km_distances(distance, margin, of->first, second, SPARSE_AT_A_TIME);
+    if (of->means) km_mean_distances(distance, of);
+    _Static_assert(KM_CPU_SUM_SSE == KM_CPU_SUM_COUNT + 1 && KM_CPU_SUM_DISTANCE == KM_CPU_SUM_COUNT + 2 &&
+                       KM_CPU_SUM_MARGIN == KM_CPU_SUM_COUNT + 3,
+                   "four of a cluster's sums are one vector");
+    for (int64_t r = 0; r < count; r++) {
+        const double weight = of->weights ? of->weights[r] : 1.0;
+        double *sum = of->sums + (int64_t)of->label[r] * KM_CPU_SUMS;
+        const lanes_4 own = {1.0, weight * of->first[r], weight * distance[r], weight * margin[r]};
+        lanes_4 four;
+        memcpy(&four, sum + KM_CPU_SUM_COUNT, sizeof four);
+        four += own;
+        memcpy(sum + KM_CPU_SUM_COUNT, &four, sizeof four);
+        sum[KM_CPU_SUM_WEIGHT] += weight;
+    }
+}
+
 // |x - p|^2 from |x|^2, the score and |p|^2; 0 where that may be rounding.
 KM_INLINE km_real km_seed_distance(double square, double score, double pick) {
     const double distance = square + 2 * score;
@@ -530,7 +581,6 @@ KM_INLINE km_real km_seed_distance(double square, double score, double pick) {
 }
 
 // Candidates of a seeding side by side, whatever the vectors of the instruction set are.
-typedef double seed_doubles __attribute__((vector_size(SEED_LANES * sizeof(double))));
 typedef int64_t seed_longs __attribute__((vector_size(SEED_LANES * sizeof(int64_t))));
 typedef km_real seed_reals __attribute__((vector_size(SEED_LANES * sizeof(km_real))));
 
@@ -543,21 +593,21 @@ KM_TARGET static void km_potentials(const cpu_sparse_chain *of, int64_t from, in
         sums[a] = of->potentials[from + a];
         picks[a] = 2 * of->picks[from + a];
     }
-    seed_doubles sum, pick;
+    lanes_4 sum, pick;
     memcpy(&sum, sums, sizeof sum);
     memcpy(&pick, picks, sizeof pick);
     for (int64_t r = 0; r < count; r++) {
         const double square = of->squares[r], weight = of->weights ? of->weights[r] : 1.0;
-        const seed_doubles least = (double)nearest[r] - (seed_doubles){0};
-        seed_doubles score;
+        const lanes_4 least = (double)nearest[r] - (lanes_4){0};
+        lanes_4 score;
         memcpy(&score, of->scores + r * of->stride + from, sizeof score);
-        const seed_doubles distance = square + 2 * score;
+        const lanes_4 distance = square + 2 * score;
         const seed_longs is_some = (seed_longs)(distance > SPARSE_SEED_ROUNDING * (square + pick));
         const seed_reals rounded =
-            __builtin_convertvector((seed_doubles)((seed_longs)distance & is_some), seed_reals);
-        const seed_doubles found = __builtin_convertvector(rounded, seed_doubles);
+            __builtin_convertvector((lanes_4)((seed_longs)distance & is_some), seed_reals);
+        const lanes_4 found = __builtin_convertvector(rounded, lanes_4);
         const seed_longs is_less = (seed_longs)(found < least);
-        sum += weight * (seed_doubles)(((seed_longs)found & is_less) | ((seed_longs)least & ~is_less));
+        sum += weight * (lanes_4)(((seed_longs)found & is_less) | ((seed_longs)least & ~is_less));
     }
     memcpy(sums, &sum, sizeof sum);
     memcpy(of->potentials + from, sums, (size_t)candidates * sizeof *sums);
@@ -574,11 +624,5 @@ KM_TARGET static void km_chain(const cpu_sparse_chain *of, int64_t count) {
     for (int64_t from = 0; from < last; from += SEED_LANES) km_potentials(of, from, count);
 }
 
-const cpu_sparse_kernels $name = {{$isa, sizeof(km_real)},
-                                  km_pass,
-                                  km_scores,
-                                  km_nearest_double,
-                                  km_sum,
-                                  km_chain,
-                                  km_distances,
-                                  km_square};
+const cpu_sparse_kernels $name = {
+    {$isa, sizeof(km_real)}, km_pass, km_scores, km_sum, km_chain, km_finish, km_square};

@@ -150,6 +150,7 @@ typedef __m256i km_longs;
 //@ if prunes
 
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+#define KM_D_SQRT(x) _mm256_sqrt_pd(x)
 typedef km_vec km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 //@ if float64
 #define KM_LESS(a, b) _mm256_cmp_pd(a, b, _CMP_LT_OQ)

@@ -232,6 +232,7 @@ typedef __m512i km_longs;
 //@ if prunes
 
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+#define KM_D_SQRT(x) _mm512_maskz_sqrt_pd((__mmask8)-1, x)
 typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 //@ if float64
 #define KM_LESS(a, b) _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ)
