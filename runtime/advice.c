@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "advice.h"
 #include "../base/wording.h"
+#include "data_refuse.h"
 #include "share.h"
 
 #include <stdio.h>
@@ -19,6 +20,11 @@ typedef struct advice {
     const km_selection *selection;
     const km_model *best;
 } advice;
+
+// Whether the best K leaves inertia that is more than rounding, of which neither criteria nor restarts say anything.
+static int has_inertia(const km_model *model) {
+    return model->inertia > 0 && model->scores[KM_CRITERION_wb] != 0; // 0: rounding
+}
 
 static void of_no_clusters(const advice *a) {
     km_result_warn(
@@ -51,7 +57,9 @@ static void of_range(const advice *a) {
     int64_t k = a->best->k, points = km_data_points_all(a->data);
     int at_first = a->selection->best == 0 && k > 2,
         at_last = a->selection->best == result->models_count - 1 && k < points - 1;
-    int64_t low = at_first ? 2 : k / 2 > 2 ? k / 2 : 2, high = at_first ? k : 2 * k;
+    int64_t low = at_first ? 2 : k / 2 > 2 ? k / 2 : 2;
+    // Behind the first: what the list leaves out up to its second.
+    int64_t high = at_first ? result->models[1].k - 1 : 2 * k;
     if (high > points - 1) high = points - 1;
     if (high > KM_CLUSTERS_MAX) high = KM_CLUSTERS_MAX;
     if ((!at_first && !at_last) || high <= low) return;
@@ -105,17 +113,15 @@ static void of_features(const advice *a) {
     double own, all;
     int64_t f = widest_feature(a, &own, &all);
     if (km_data_features(a->data) < 2 || a->best->effective_k < 2 || !(own > FEATURE_SHARE * all)) return;
-    const char *name = km_data_feature_name(a->data, f);
-    char label[80] = "";
+    char column[KM_COLUMN_TEXT_SIZE];
     int is_scaled = a->scale != KM_SCALE_NONE;
-    if (name && name[0]) snprintf(label, sizeof label, " (%.60s)", name);
-    km_result_warn(
-        a->owner, a->log,
-        "one feature decides alone: column %lld%s makes %.1f %% of the squared distances between the "
-        "clusters of K = %d; %s%s%s",
-        (long long)f + 1, label, 100 * own / all, a->best->k, is_scaled ? "" : KM_SAY(SCALE, "standard"),
-        is_scaled ? "" : " weighs all features alike, ",
-        km_say(is_scaled ? KM_SAY_WITHOUT_FEATURE : KM_SAY_FEWER_FEATURES));
+    km_result_warn(a->owner, a->log,
+                   "one feature decides alone: column %s makes %.1f %% of the squared distances between the "
+                   "clusters of K = %d; %s%s%s",
+                   km_data_column_text(column, a->data, f), 100 * own / all, a->best->k,
+                   is_scaled ? "" : KM_SAY(SCALE, "standard"),
+                   is_scaled ? "" : " weighs all features alike, ",
+                   km_say(is_scaled ? KM_SAY_WITHOUT_FEATURE : KM_SAY_FEWER_FEATURES));
 }
 
 static void of_single_points(const advice *a) {
@@ -132,7 +138,7 @@ static void of_single_points(const advice *a) {
 void km_advise(km_result_owner *owner, const km_data *data, km_scale scale, const km_log *log) {
     const km_selection *selection = &owner->result.selection;
     advice a = {owner, data, scale, log, selection, &owner->result.models[selection->best]};
-    int has_choice = owner->result.models_count > 1 && a.best->inertia > 0;
+    int has_choice = owner->result.models_count > 1 && has_inertia(a.best);
     if (!selection->clustered && has_choice) {
         of_no_clusters(&a);
     } else if (has_choice) {
@@ -140,7 +146,7 @@ void km_advise(km_result_owner *owner, const km_data *data, km_scale scale, cons
         of_range(&a);
     }
     if (a.best->k > 1 && a.best->inertia > 0) {
-        of_restarts(&a);
+        if (has_inertia(a.best)) of_restarts(&a);
         of_features(&a);
         of_single_points(&a);
     }

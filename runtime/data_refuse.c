@@ -4,7 +4,9 @@
 #include "data_refuse.h"
 #include "data_state.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t feature, km_error *err) {
@@ -31,6 +33,15 @@ km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t featu
                           : "%s: %s: the value is missing (NaN); drop such rows by --missing drop, or "
                             "fill them in by --missing mean or median",
         data->name, place);
+}
+
+const char *km_data_column_text(char text[KM_COLUMN_TEXT_SIZE], const km_data *data, int64_t feature) {
+    const int64_t *numbers = data->table.numbers;
+    const char *name = km_data_feature_name(data, feature);
+    int64_t number = numbers ? numbers[feature] : feature + 1;
+    int size = snprintf(text, KM_COLUMN_TEXT_SIZE, "%" PRId64, number);
+    if (name && *name) snprintf(text + size, (size_t)(KM_COLUMN_TEXT_SIZE - size), " (%.60s)", name);
+    return text;
 }
 
 km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double value, const char *why,

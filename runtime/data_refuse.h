@@ -18,6 +18,10 @@ km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double va
 // the points were read for the last time, whatever else went wrong.
 km_status km_data_check(const km_data *data, km_error *err);
 
+// A feature in a sentence: "3 (name)", or "3", the number of its column in the file.
+enum { KM_COLUMN_TEXT_SIZE = 96 };
+const char *km_data_column_text(char text[KM_COLUMN_TEXT_SIZE], const km_data *data, int64_t feature);
+
 // Milliseconds that text took to become numbers, with reading its bytes.
 double km_data_parse_ms(const km_data *data);
 

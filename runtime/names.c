@@ -6,11 +6,12 @@
 #include "json.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-// How many missing names are listed, and how many bytes of the names that are there.
-enum { SAID_MAX = 3, LIST_BYTES = 200 };
+// How many missing names are listed, each with the one most like it, and how many bytes of the names that are there.
+enum { SAID_MAX = 6, LIST_BYTES = 200 };
 
 // A name as a model file holds it, and its column.
 typedef struct key {
@@ -52,16 +53,75 @@ static int is_same_list(const key *a, int64_t a_count, const key *b, int64_t b_c
 
 // What is missing ---------------------------------------------------------------------------------------------
 
-// The table's name most like `name` that no other wanted name has, or NULL.
-static const char *similar_free(const char *name, const key *sorted, const unsigned char *taken,
-                                int64_t count) {
-    const char **words = calloc((size_t)count + 1, sizeof *words);
-    int64_t words_count = 0;
-    for (int64_t i = 0; words && i < count; i++)
-        if (*sorted[i].text && !taken[i]) words[words_count++] = sorted[i].text;
+// The letters and digits of a name, small: what "Age (years)" and "age" have in common. Other bytes are those of UTF-8.
+static void letters_of(char out[KM_QUOTED_SIZE], const char *name) {
+    int size = 0;
+    for (; *name && size < KM_QUOTED_SIZE - 1; name++) {
+        unsigned char byte = (unsigned char)*name;
+        if (byte >= 'A' && byte <= 'Z') byte = (unsigned char)(byte - 'A' + 'a');
+        if ((byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte >= 128)
+            out[size++] = (char)byte;
+    }
+    out[size] = 0;
+}
+
+// How unlike two names are: 0 where only case and signs differ; 1 + the letters beside where one holds the other; -1:
+// neither, or too short to say.
+static int unlike(const char *a, const char *b) {
+    enum { SHORTEST = 3 };
+    char x[KM_QUOTED_SIZE], y[KM_QUOTED_SIZE];
+    letters_of(x, a);
+    letters_of(y, b);
+    if (strcmp(x, y) == 0) return *x ? 0 : -1;
+    int x_size = (int)strlen(x), y_size = (int)strlen(y);
+    if (x_size < SHORTEST || y_size < SHORTEST || !(strstr(x, y) || strstr(y, x))) return -1;
+    return 1 + abs(x_size - y_size);
+}
+
+// The names of a table, of which those that are taken are like no other.
+typedef struct candidates {
+    const key *sorted;
+    unsigned char *taken;
+    int64_t count;
+} candidates;
+
+// The free name whose letters are those of `name`, or, `how` 1, have them in them, the fewest beside; -1: none.
+static int64_t same_letters(const candidates *c, const char *name, int how) {
+    int64_t found = -1;
+    int least = how ? INT_MAX : 1;
+    for (int64_t i = 0; i < c->count; i++) {
+        int apart = c->taken[i] ? -1 : unlike(name, c->sorted[i].text);
+        if (apart < 0 || apart >= least) continue;
+        least = apart;
+        found = i;
+    }
+    return found;
+}
+
+static int64_t few_typos(const candidates *c, const char *name) {
+    const char **words = calloc((size_t)c->count + 1, sizeof *words);
+    int64_t words_count = 0, found = -1;
+    for (int64_t i = 0; words && i < c->count; i++)
+        if (*c->sorted[i].text && !c->taken[i]) words[words_count++] = c->sorted[i].text;
     const char *similar = words ? km_suggest(name, words) : NULL;
+    for (int64_t i = 0; similar && i < c->count; i++)
+        if (c->sorted[i].text == similar) found = i;
     free((void *)words);
-    return similar;
+    return found;
+}
+
+// The names most like the first SAID_MAX that are missing, each name once; -1: none is.
+static void find_similar(int64_t similar[SAID_MAX], const candidates *c, const key *wanted,
+                         const int64_t *missing, int64_t count) {
+    enum { SAME, HOLDING, TYPED, WAYS };
+    for (int64_t i = 0; i < count; i++) similar[i] = -1;
+    for (int way = SAME; way < WAYS; way++)
+        for (int64_t i = 0; i < count; i++) {
+            const char *name = wanted[missing[i]].text;
+            if (similar[i] >= 0) continue;
+            similar[i] = way == TYPED ? few_typos(c, name) : same_letters(c, name, way == HOLDING);
+            if (similar[i] >= 0) c->taken[similar[i]] = 1;
+        }
 }
 
 static void list_names(km_text *text, const km_named *table) {
@@ -75,16 +135,17 @@ static void list_names(km_text *text, const km_named *table) {
 }
 
 static km_status refuse_missing(const key *wanted, int64_t wanted_count, const int64_t *missing,
-                                int64_t missing_count, const key *sorted, const unsigned char *taken,
-                                const km_named *table, km_error *err) {
+                                int64_t missing_count, const candidates *there, const km_named *table,
+                                km_error *err) {
     if (!err) return KM_ERROR_DATA; // no sentence is wanted
+    int64_t similar[SAID_MAX], said_count = missing_count < SAID_MAX ? missing_count : SAID_MAX;
+    find_similar(similar, there, wanted, missing, said_count);
     km_text said = {0}, all = {0};
     char *said_text = NULL, *all_text = NULL, got[KM_QUOTED_SIZE];
-    for (int64_t i = 0; i < missing_count && i < SAID_MAX; i++) {
-        const char *name = wanted[missing[i]].text;
-        const char *similar = similar_free(name, sorted, taken, table->count);
-        km_text_printf(&said, "%s%s", i ? ", " : "", km_quoted(got, name));
-        if (similar) km_text_printf(&said, " (is it %s?)", km_quoted(got, similar));
+    for (int64_t i = 0; i < said_count; i++) {
+        km_text_printf(&said, "%s%s", i ? ", " : "", km_quoted(got, wanted[missing[i]].text));
+        if (similar[i] >= 0)
+            km_text_printf(&said, " (is it %s?)", km_quoted(got, there->sorted[similar[i]].text));
     }
     if (missing_count > SAID_MAX) km_text_puts(&said, ", ...");
     list_names(&all, table);
@@ -137,7 +198,8 @@ static km_status match(int64_t *picks, int64_t *missing, key *sorted, unsigned c
         picks[i] = found->column;
     }
     if (!missing_count) return KM_OK;
-    return refuse_missing(wanted, wanted_count, missing, missing_count, sorted, taken, table, err);
+    candidates there = {sorted, taken, table->count};
+    return refuse_missing(wanted, wanted_count, missing, missing_count, &there, table, err);
 }
 
 km_status km_names_match(int64_t *picks, const char *const *wanted, int64_t wanted_count,

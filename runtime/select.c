@@ -293,14 +293,16 @@ static double centroid_square(const km_score_input *in, int64_t j) {
 }
 
 // Whether a cluster's points are all equal and its sse is rounding of the centroid alone: then all have the same
-// distance from it. Different points do not, even where they differ in their last bits only, unless that is rounding.
+// distance from it. Different points do not, even where they differ in their last bits only, unless that is rounding:
+// then their distances differ by that much.
 static int is_cluster_zero(const km_score_input *in, int64_t j, double size) {
-    if (in->sse[j] <= in->rounding * in->rounding * in->weights[j]) return 1;
+    double weight = in->weights[j], sse = in->sse[j], rounding2 = in->rounding * in->rounding * weight;
+    if (sse <= rounding2) return 1;
     const double bit = in->type == KM_FLOAT32 ? 0x1p-24 : 0x1p-52, differ = 0x1p-8;
-    double square = in->weights[j] * fmax(centroid_square(in, j), size), sse = in->sse[j];
-    if (sse > km_mean_rounding2(in->counts[j], in->type) * square) return 0;
+    double square = weight * fmax(centroid_square(in, j), size);
+    if (sse > km_mean_rounding2(in->counts[j], in->type) * square + rounding2) return 0;
     if (sse <= bit * bit * square) return 1;
-    return in->weights[j] * sse - in->distance[j] * in->distance[j] <= differ * in->weights[j] * sse;
+    return weight * sse - in->distance[j] * in->distance[j] <= weight * fmax(differ * sse, rounding2);
 }
 
 // Weight of the clusters whose centroids lie no farther out than `square`.
@@ -336,7 +338,7 @@ static int is_zero_inertia(const km_score_input *in) {
     double rounding2 = km_mean_rounding2(points_of(in), in->type), largest = 0;
     for (int64_t j = 0; j < in->k; j++)
         if (in->weights[j] > 0) largest = fmax(largest, centroid_square(in, j));
-    double most = fmax(rounding2 * largest, in->rounding * in->rounding);
+    double most = rounding2 * largest + in->rounding * in->rounding;
     if (within_of(in) > most * in->total_weight) return 0; // nearly always
     double size = typical_square(in, largest);
     for (int64_t j = 0; j < in->k; j++)

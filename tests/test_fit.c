@@ -2135,6 +2135,12 @@ START_TEST(warning_of_the_range) {
     ck_assert(
         has_warning(result, "is the first of the list, and a wider list may hold a better one: try -k 2..5"));
     km_result_destroy(&result);
+    // What a list with gaps leaves out behind its first belongs to it.
+    result =
+        fit_points(ref_blobs(2000, 2, 3, .3, 5, KM_FLOAT32), "3,6,8", 10, KM_CRITERION_simplified_silhouette);
+    ck_assert(
+        has_warning(result, "is the first of the list, and a wider list may hold a better one: try -k 2..5"));
+    km_result_destroy(&result);
 }
 END_TEST
 

@@ -353,6 +353,23 @@ START_TEST(close_points_are_no_zero_inertia) {
 }
 END_TEST
 
+// But where points are known to differ by rounding: then a mean may be off by more than they are.
+START_TEST(known_rounding) {
+    double points[100], scores[KM_CRITERION_COUNT];
+    static scored model;
+    const double bit = 0x1p-52, two[2] = {-1, 1 - bit * 8};
+    for (int i = 0; i < 100; i++) points[i] = i < 50 ? -1 : 1 + bit * (i % 4);
+    score_points(&model, points, NULL, NULL, 100, 1, two, 2);
+    for (int is_known = 0; is_known < 2; is_known++) {
+        km_score_input input = model.in;
+        input.type = KM_FLOAT64;
+        input.rounding = is_known ? bit * 4 : 0;
+        ck_assert_int_eq(km_score_models(scores, &input, 1, NULL), KM_OK);
+        ck_assert_int_eq(score_of(scores, 0, KM_CRITERION_wb) == 0, is_known);
+    }
+}
+END_TEST
+
 START_TEST(inertia_zero_wins) {
     double points[150], scores[3 * KM_CRITERION_COUNT];
     three_times_fifty(points, 1);
@@ -692,6 +709,7 @@ int main(void) {
     tcase_add_test(tcase, inertia_zero_wins);
     tcase_add_test(tcase, far_point_is_no_zero_inertia);
     tcase_add_test(tcase, close_points_are_no_zero_inertia);
+    tcase_add_test(tcase, known_rounding);
     tcase_add_loop_test(tcase, rounding_of_the_type, 0, 2);
     tcase_add_test(tcase, all_points_equal);
     tcase_add_test(tcase, one_and_n_have_no_scores);

@@ -48,6 +48,7 @@ typedef struct km_label_scores {
     int64_t d;        ///< Features.
     int64_t rows;     ///< Of the data.
     int64_t left_out; ///< Rows that have no label (noise, empty), or were dropped from the data.
+    int64_t dropped;  ///< Of these, rows that were dropped from the data, as --missing drop does.
     int64_t k;        ///< Different labels.
     km_scale scale;   ///< As in km_score_params.
     double inertia;   ///< sum w |x - c|^2, c the mean of the points of a label.

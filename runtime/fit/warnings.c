@@ -4,6 +4,7 @@
 #include "../../base/wording.h"
 #include "../../gen/design.h"
 #include "../advice.h"
+#include "../data_refuse.h"
 #include "job.h"
 
 #include <math.h>
@@ -29,6 +30,7 @@ void km_fit_warn_of_lines(km_fit_job *f, const char *lines) {
 }
 
 void km_fit_warn_of_features(km_fit_job *f) {
+    char text[KM_COLUMN_TEXT_SIZE], other[KM_COLUMN_TEXT_SIZE];
     double low = INFINITY, high = 0;
     int64_t constant = 0, first = 0, low_at = 0, high_at = 0;
     for (int64_t i = f->engine->d - 1; i >= 0; i--) {
@@ -43,14 +45,16 @@ void km_fit_warn_of_features(km_fit_job *f) {
     }
     if (constant)
         km_result_warn(f->owner, f->params->log,
-                       "%lld of %lld features never change (the first is column %lld); they "
+                       "%lld of %lld features never change (the first is column %s); they "
                        "do not matter to the clusters",
-                       (long long)constant, (long long)f->engine->d, (long long)first + 1);
+                       (long long)constant, (long long)f->engine->d,
+                       km_data_column_text(text, f->data, first));
     if (f->scale == KM_SCALE_NONE && high > VARIANCE_RATIO_WARN * low)
         km_result_warn(f->owner, f->params->log,
-                       "the variances of columns %lld and %lld differ %.3g times, so the "
+                       "the variances of columns %s and %s differ %.3g times, so the "
                        "wider ones decide alone; to weigh all features alike, scale them (%s)",
-                       (long long)high_at + 1, (long long)low_at + 1, high / low, KM_SAY(SCALE, "standard"));
+                       km_data_column_text(text, f->data, high_at),
+                       km_data_column_text(other, f->data, low_at), high / low, KM_SAY(SCALE, "standard"));
 }
 
 // Whether labels come from scores in the kernels' type alone; other designs resolve ambiguous points in double.

@@ -236,8 +236,7 @@ km_status km_blocks_fill(km_blocks *blocks, int64_t size, km_error *err) {
     return KM_OK;
 }
 
-// Room for records that are longer than all blocks of a batch.
-static km_status grow(km_blocks *blocks, km_error *err) {
+km_status km_blocks_grow(km_blocks *blocks, km_error *err) {
     int64_t capacity = 2 * blocks->capacity;
     KM_TRY(km_host_check("a record of text", blocks->capacity, err));
     unsigned char *buffer = realloc(blocks->buffer, (size_t)capacity + 1);
@@ -306,7 +305,7 @@ km_status km_blocks_next(km_batch *batch, km_blocks *blocks, km_error *err) {
         KM_TRY(km_blocks_fill(blocks, blocks->capacity, err));
         cut(batch, blocks);
         if (batch->count || (blocks->is_last && blocks->size == 0)) break;
-        KM_TRY(grow(blocks, err));
+        KM_TRY(km_blocks_grow(blocks, err));
     }
     blocks->taken = batch->starts[batch->count] - blocks->buffer;
     return KM_OK;

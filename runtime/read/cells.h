@@ -71,6 +71,8 @@ typedef struct km_batch {
 km_status km_blocks_open(km_blocks *blocks, km_input *input, int64_t wanted, km_error *err);
 // Reads until the buffer has `size` bytes, or the text ends; what a batch gave before is still there.
 km_status km_blocks_fill(km_blocks *blocks, int64_t size, km_error *err);
+// Doubles what a batch may hold: for records that are longer than all its blocks, and for a longer look.
+km_status km_blocks_grow(km_blocks *blocks, km_error *err);
 // Reads what comes after the batch into a buffer of its own, while other threads use the batch.
 km_status km_blocks_read_ahead(km_blocks *blocks, km_error *err);
 // The next batch, in place of the one before.

@@ -33,11 +33,13 @@ static void put(const km_parse *p, unsigned char *values, int64_t at, double val
 // Fewer rows than these prove nothing by rising.
 enum { RISING_ROWS_MIN = 16 };
 
-// Numbers that rise by whole steps through all rows are ids, unless there is nothing else.
+// Numbers that rise by whole steps through all rows are ids, unless there is nothing else but what holds no numbers.
 static void find_ids(km_parse *p) {
     int64_t left = 0;
     for (int64_t s = 0; s < p->slots_count; s++) {
         km_slot *slot = &p->slots[s];
+        slot->is_open &= slot->texts > 0 || slot->missing == p->table->rows;
+        if (slot->is_open) continue;
         slot->is_watched &= !slot->is_falling && !slot->is_broken && p->table->rows >= RISING_ROWS_MIN;
         left += !slot->is_watched && !slot->is_weight;
     }
@@ -69,7 +71,7 @@ static void warn_of_ids(const km_parse *p) {
     for (int64_t s = 0; s < p->slots_count; s++) {
         const km_slot *slot = &p->slots[s];
         const char *name = km_parse_name(p, slot->column);
-        if (slot->kind != KM_COLUMN_NUMBER || slot->is_watched || slot->is_weight) continue;
+        if (slot->kind != KM_COLUMN_NUMBER || km_slot_is_left_out(slot) || slot->is_weight) continue;
         if (!nearly_all_differ(p, s)) continue;
         km_log_line(
             p->params->log, KM_LOG_WARNING,
@@ -93,29 +95,35 @@ static void list_column(km_text *text, const km_parse *p, int64_t column, int64_
         km_text_printf(text, "%scolumn %" PRId64, *count > 1 ? ", " : "", column + 1);
 }
 
+// What a column holds that is no feature.
+static km_column_kind kind_left_out(const km_parse *p, const km_slot *slot, int64_t column) {
+    if (!slot) return km_kind_of(&p->scan.columns[column], km_parse_name(p, column));
+    if (!slot->is_open) return KM_COLUMN_ID;
+    return slot->texts ? KM_COLUMN_TEXT : KM_COLUMN_EMPTY;
+}
+
 // One line with the columns that are features, and those that are not.
 static void say_choice(const km_parse *p) {
     km_text text = {0};
     int64_t used = 0, left = 0;
-    char *line = NULL, *state = calloc((size_t)p->columns_count + 1, 1);
-    if (!state) return;
-    for (int64_t s = 0; s < p->slots_count; s++) state[p->slots[s].column] = p->slots[s].is_watched ? 2 : 1;
+    char *line = NULL;
+    const km_slot **slots = calloc((size_t)p->columns_count + 1, sizeof(km_slot *));
+    if (!slots) return;
+    for (int64_t s = 0; s < p->slots_count; s++) slots[p->slots[s].column] = &p->slots[s];
     km_text_printf(&text, "%s: features are ", p->file);
     for (int64_t f = 0; f < p->columns_count; f++)
-        if (state[f] == 1) list_column(&text, p, f, &used);
+        if (slots[f] && !km_slot_is_left_out(slots[f])) list_column(&text, p, f, &used);
     km_text_puts(&text, "; left out: ");
     for (int64_t f = 0; f < p->columns_count; f++) {
-        if (state[f] == 1) continue;
+        if (slots[f] && !km_slot_is_left_out(slots[f])) continue;
         list_column(&text, p, f, &left);
-        const char *kind =
-            state[f] == 2 ? "id" : km_kind_name(km_kind_of(&p->scan.columns[f], km_parse_name(p, f)));
-        if (left <= 12) km_text_printf(&text, " (%s)", kind);
+        if (left <= 12) km_text_printf(&text, " (%s)", km_kind_name(kind_left_out(p, slots[f], f)));
     }
     if (left && km_text_take(&line, &text, NULL) == KM_OK)
         km_log_line(p->params->log, KM_LOG_INFO, "%s", line);
     km_text_clear(&text);
     km_text_free(line);
-    free(state);
+    free((void *)slots);
 }
 
 // A column left out whose cells are numbers but for a mark. Several points are those of an address or a version.
@@ -177,7 +185,7 @@ static km_status list_features(feature **out, int64_t *count, const km_parse *p)
     *count = 0;
     for (int64_t s = 0; s < p->slots_count; s++) {
         const km_slot *slot = &p->slots[s];
-        if (slot->is_watched || slot->is_weight) continue;
+        if (km_slot_is_left_out(slot) || slot->is_weight) continue;
         if (slot->kind == KM_COLUMN_CATEGORY)
             add_categories(features, count, slot, s);
         else

@@ -57,6 +57,8 @@ static km_column_kind kind_of(const km_seen *head, const km_seen *all, const cha
     km_column_kind kind = km_kind_of(head, name);
     int64_t there = all->cells - all->missing;
     if (there == 0) return KM_COLUMN_EMPTY;
+    // A column that begins with nothing is one of numbers only where all that comes are some.
+    if (kind == KM_COLUMN_EMPTY && all->numbers < there && 2 * all->numbers >= there) return KM_COLUMN_TEXT;
     if (kind == KM_COLUMN_EMPTY || kind == KM_COLUMN_CATEGORY || kind == KM_COLUMN_TEXT)
         kind = km_kind_of(all, name);
     if (kind == KM_COLUMN_CATEGORY && all->different.count == 1 && !all->numbers && !all->missing)

@@ -14,7 +14,7 @@
 
 // What a block knows of a slot.
 typedef struct slot_part {
-    int64_t missing, unknown;
+    int64_t missing, unknown, texts;
     int is_falling, is_broken;
     double first, last; // NaN: none
     km_dict categories;
@@ -110,6 +110,11 @@ static inline km_status value_of(double *value, block *b, const km_parse *p, int
         sort = km_cell_date(value, cell, &p->spelling);
     else
         sort = km_cell_yes_no(value, cell, &p->spelling);
+    if (sort == KM_CELL_WRONG && slot->is_open) {
+        part->texts++;
+        *value = NAN;
+        return KM_OK;
+    }
     if (sort == KM_CELL_WRONG) return km_parse_bad_cell(p, s, cells, err);
     part->missing += sort == KM_CELL_MISSING;
     if (slot->is_watched) watch(part, *value);
@@ -273,6 +278,7 @@ static km_status join_slots(km_parse *p, const block *b) {
         const slot_part *part = &b->parts[s];
         slot->missing += part->missing;
         slot->unknown += part->unknown;
+        slot->texts += part->texts;
         if (slot->is_watched && b->rows) {
             slot->is_falling |= part->is_falling || part->first <= slot->last;
             slot->is_broken |= part->is_broken;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define SNIFF_SNIFFED(name) km_##name##_sniff
 #define SNIFF_UNSNIFFED(name) NULL
@@ -82,6 +83,30 @@ static km_status read_table(km_table *table, const km_reader *reader, km_input *
     return status;
 }
 
+// How many of the first bytes are those of empty lines.
+static int64_t blank_bytes(const km_input *input) {
+    int64_t i = 0;
+    while (i < input->head_size && memchr(" \t\r\n", input->head[i], 4)) i++;
+    return i;
+}
+
+// First bytes that are empty lines say nothing: in a file, those behind them do.
+static km_status look_behind_blanks(const km_reader **out, const km_input *input, km_error *err) {
+    char formats[LIST_SIZE];
+    km_input behind = *input;
+    int64_t at = input->offset, blanks = 1;
+    for (behind.head_size = 0; input->is_regular && blanks > 0; at += blanks) {
+        ssize_t got = pread(input->fd, behind.head, sizeof behind.head, at);
+        behind.head_size = got > 0 ? got : 0;
+        blanks = blank_bytes(&behind);
+    }
+    if (behind.head_size > 0) *out = by_content(&behind);
+    if (*out) return KM_OK;
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: cannot tell what this holds, as it begins with empty lines; name the format: %s",
+                   input->name, list_formats(formats));
+}
+
 // params->format, else by the file's extension, else by content.
 static km_status choose_reader(const km_reader **out, const km_input *input, const km_data_params *params,
                                km_error *err) {
@@ -90,6 +115,8 @@ static km_status choose_reader(const km_reader **out, const km_input *input, con
     KM_TRY(reader_of(out, params, err));
     if (!*out) *out = by_extension(file, strlen(file));
     if (!*out) KM_TRY(km_foreign_refuse(input, err));
+    if (!*out && blank_bytes(input) == (int64_t)sizeof input->head)
+        KM_TRY(look_behind_blanks(out, input, err));
     if (!*out) *out = by_content(input);
     if (!*out)
         return km_fail(err, KM_ERROR_DATA, "%s: cannot tell what this holds; name the format: %s",

@@ -95,7 +95,7 @@ void km_warn_of_sentinels(const km_parse *p) {
     int64_t step = km_max(p->table->rows / ROWS_MAX, 1);
     for (int64_t s = 0; s < p->slots_count; s++) {
         const km_slot *slot = &p->slots[s];
-        if (slot->kind != KM_COLUMN_NUMBER || slot->is_watched || slot->is_weight) continue;
+        if (slot->kind != KM_COLUMN_NUMBER || km_slot_is_left_out(slot) || slot->is_weight) continue;
         ends e = find_ends(p, s, step);
         if (step > 1 && (low_is_one(&e) || high_is_one(&e))) e = find_ends(p, s, 1);
         if (low_is_one(&e)) warn_of(p, s, e.low, e.lows, e.next_low, high_is_one(&e) ? e.next_high : e.high);

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD_BYTES = 1 << 20 };
+// What is looked at first: a megabyte; of wide tables as much as so many rows take, up to HEAD_BYTES_MAX, but two rows.
+enum { HEAD_BYTES = 1 << 20, HEAD_BYTES_MAX = 64 << 20, HEAD_ROWS = 64 };
 
 const char *km_parse_name(const km_parse *p, int64_t column) {
     return p->has_header && p->params->header != KM_HEADER_SKIP ? p->first_row[column] : NULL;
@@ -432,12 +433,14 @@ static km_status needs_name(const km_parse *p, int64_t column, km_column_kind ki
 
 // What is done with a column that is not chosen by a model's names; *kind is not changed where it is left out.
 static int is_kept(km_column_kind *kind, const km_parse *p, int64_t column) {
-    km_column_kind of_cells = km_kind_of(&p->scan.columns[column], km_parse_name(p, column));
+    const char *name = km_parse_name(p, column);
+    km_column_kind of_cells = km_kind_of(&p->scan.columns[column], name);
     if (p->params->columns) { // what the user named is taken as what it is
         if (of_cells == KM_COLUMN_YES_NO || of_cells == KM_COLUMN_DATE) *kind = of_cells;
         return 1;
     }
-    return !p->params->numbers_only || of_cells == KM_COLUMN_NUMBER;
+    int may_be_number = of_cells == KM_COLUMN_EMPTY && !(name && km_name_is_id(name)); // what comes says it
+    return !p->params->numbers_only || of_cells == KM_COLUMN_NUMBER || may_be_number;
 }
 
 // None of these columns is a feature by itself.
@@ -457,6 +460,7 @@ static km_status choose_by_kind(km_parse *p, const int64_t *picks, int64_t count
     const km_data_params *params = p->params;
     unsigned char *one_hot = NULL, *weights = NULL;
     char *const *names = p->has_header ? p->first_row : NULL;
+    int64_t open = 0;
     km_status status;
     KM_TRY_GOTO(mark(&one_hot, p, names, "--one-hot", params->one_hot));
     KM_TRY_GOTO(mark(&weights, p, names, "--weights-column", params->weights_column));
@@ -476,9 +480,11 @@ static km_status choose_by_kind(km_parse *p, const int64_t *picks, int64_t count
         if (kind != KM_COLUMN_NUMBER) KM_TRY_GOTO(needs_name(p, picks[i], kind));
         KM_TRY_GOTO(slot_add(p, picks[i], kind));
         const km_seen *seen = &p->scan.columns[picks[i]];
-        p->slots[p->slots_count - 1].is_watched = params->numbers_only && !params->columns &&
-                                                  kind == KM_COLUMN_NUMBER && !seen->is_falling &&
-                                                  seen->whole == seen->cells;
+        km_slot *slot = &p->slots[p->slots_count - 1];
+        int may_go = params->numbers_only && !params->columns && !params->names && kind == KM_COLUMN_NUMBER;
+        slot->is_watched = may_go && !seen->is_falling && seen->whole == seen->cells;
+        slot->is_open = may_go && seen->missing == seen->cells;
+        open += slot->is_open;
     }
     for (int64_t f = 0; params->one_hot && f < p->columns_count; f++) {
         int is_there = !one_hot[f];
@@ -487,8 +493,8 @@ static km_status choose_by_kind(km_parse *p, const int64_t *picks, int64_t count
         KM_TRY_GOTO(needs_name(p, f, KM_COLUMN_CATEGORY));
         KM_TRY_GOTO(slot_add(p, f, KM_COLUMN_CATEGORY));
     }
-    if (!p->slots_count) KM_TRY_GOTO(refuse_all(p, picks, count));
-    if (p->slots_count > KM_FEATURES_DENSE_MAX)
+    if (p->slots_count == open) KM_TRY_GOTO(refuse_all(p, picks, count));
+    if (p->table && p->slots_count - open > KM_FEATURES_DENSE_MAX) // NULL: a look at them
         KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA,
                             "%s has %" PRId64
                             " columns to cluster, and at most %d are taken; choose some, as in "
@@ -600,6 +606,24 @@ done:
     return status;
 }
 
+static km_status read_head(km_parse *p) {
+    km_blocks *blocks = &p->blocks;
+    km_batch batch;
+    for (int64_t bytes = HEAD_BYTES;; bytes *= 2) {
+        while (blocks->capacity < bytes && !blocks->is_last) KM_TRY(km_blocks_grow(blocks, p->err));
+        KM_TRY(km_blocks_next(&batch, blocks, p->err));
+        blocks->taken = 0; // it comes again
+        const unsigned char *begin = blocks->buffer, *end = batch.starts[batch.count];
+        if (end - begin > bytes) end = km_cells_cut(begin, begin + bytes);
+        int is_whole = blocks->is_last && end == begin + blocks->size;
+        if (!end) continue;
+        KM_TRY(scan_head(p, end, is_whole));
+        int64_t rows = p->scan.rows;
+        if (is_whole || rows >= HEAD_ROWS || (rows >= 2 && bytes >= HEAD_BYTES_MAX))
+            return find_decimal(p, end);
+    }
+}
+
 km_data_params km_parse_plain(const km_data_params *params) {
     km_data_params plain;
     km_data_params_init(&plain);
@@ -613,7 +637,6 @@ km_data_params km_parse_plain(const km_data_params *params) {
 km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *params, char delimiter,
                         km_error *err) {
     *p = (km_parse){.file = input->name, .params = params, .err = err, .begin_ms = km_now_ms()};
-    km_batch batch;
     int64_t threads = km_host_threads(params->threads);
     KM_TRY(km_spelling_init(&p->spelling, params->na_values, params->decimal, err));
     KM_TRY(km_blocks_open(&p->blocks, input, 8 * threads, err));
@@ -624,13 +647,7 @@ km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *para
         delimiter = km_text_separator(p->blocks.buffer + p->mark_size,
                                       km_min(p->blocks.size, HEAD_BYTES) - p->mark_size);
     p->delimiter = delimiter;
-    KM_TRY(km_blocks_next(&batch, &p->blocks, err));
-    p->blocks.taken = 0; // it comes again
-    const unsigned char *end = batch.starts[1];
-    if (batch.count > 1)
-        end = km_cells_cut(batch.starts[0], batch.starts[0] + km_min(p->blocks.size, HEAD_BYTES));
-    KM_TRY(scan_head(p, end, batch.count <= 1));
-    return find_decimal(p, end);
+    return read_head(p);
 }
 
 void km_parse_close(km_parse *p) {

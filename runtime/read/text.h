@@ -10,13 +10,19 @@ typedef struct km_slot {
     km_column_kind kind; // NUMBER, YES_NO, DATE or CATEGORY
     int is_weight;       // weights of the rows, and no feature
     int is_watched;      // left out where it rises by whole numbers through all rows
+    int is_open;         // no cell of it was seen yet: left out where it holds nothing, or text
     int is_given;        // `categories` are those of a model, and others are unknown
     km_dict categories;
     // Of all rows:
-    int64_t missing, unknown;
+    int64_t missing, unknown, texts;
     int is_falling, is_broken; // some value is not above the one before; is no whole number
     double first, last;
 } km_slot;
+
+// Once all rows were seen.
+static inline int km_slot_is_left_out(const km_slot *slot) {
+    return slot->is_watched || slot->is_open;
+}
 
 typedef struct km_parse {
     const char *file;
@@ -31,7 +37,7 @@ typedef struct km_parse {
     int64_t columns_count, first_line;
     int has_header;
     int64_t body_offset, body_line; // of the first row of values, in the blocks' buffer
-    km_scan scan;                   // of the first megabyte, without the first row
+    km_scan scan;                   // of the head, a megabyte or more, without the first row
     km_slot *slots;
     int64_t slots_count;
     unsigned char *values; // rows x slots_count, of params->type

@@ -35,6 +35,7 @@ km_status km_label_scores_to_json(char **out, const km_label_scores *scores, uin
     failed |= json_object_set_new(root, "d", json_integer(scores->d));
     failed |= json_object_set_new(root, "rows", json_integer(scores->rows));
     failed |= json_object_set_new(root, "left_out", json_integer(scores->left_out));
+    failed |= json_object_set_new(root, "dropped", json_integer(scores->dropped));
     failed |= json_object_set_new(root, "k", json_integer(scores->k));
     failed |= json_object_set_new(root, "scale", json_string(km_scale_name(scores->scale)));
     failed |= json_object_set_new(root, "inertia", km_json_real(scores->inertia));
@@ -49,14 +50,17 @@ km_status km_label_scores_to_json(char **out, const km_label_scores *scores, uin
     return status;
 }
 
+static void add_left_out(km_text *text, int64_t rows, const char *why) {
+    if (rows) km_text_printf(text, "; %lld row%s %s", (long long)rows, rows == 1 ? "" : "s", why);
+}
+
 km_status km_label_scores_to_table(char **out, const km_label_scores *scores, uint64_t criteria,
                                    km_error *err) {
     km_text text = {0};
     km_text_printf(&text, "%lld points, %lld features, %lld clusters", (long long)scores->n,
                    (long long)scores->d, (long long)scores->k);
-    if (scores->left_out)
-        km_text_printf(&text, "; %lld row%s left out: no label, or dropped", (long long)scores->left_out,
-                       scores->left_out == 1 ? "" : "s");
+    add_left_out(&text, scores->dropped, "dropped");
+    add_left_out(&text, scores->left_out - scores->dropped, "without a label");
     km_text_printf(&text, "\n\n  %-24s %.10g\n", "inertia", scores->inertia);
     for (int c = 0; c < KM_CRITERION_COUNT; c++) {
         if (!is_shown(scores, criteria, c)) continue;

@@ -347,6 +347,7 @@ static km_status make_scores(km_label_scores **out, const scoring *s) {
     scores->d = s->d;
     scores->rows = km_data_rows(s->data);
     scores->left_out = scores->rows - s->n;
+    scores->dropped = scores->rows - km_data_points(s->data);
     scores->k = s->k;
     scores->scale = s->params->scale;
     scores->criteria = criteria_of_labels();
