@@ -1911,6 +1911,16 @@ for i in range(5000): print(i % 9, f"w{i}", i, sep=",")' >"$big"
     in_stderr 'more than 4096 classes; where it is a number, say so \(--outcome-kind number\)'
     run 0 explore "$big" --columns a --choose 1 -k 2 --outcome number
     in_stdout 'by R\^2'
+    # Each number stays in its row, where others have none.
+    python '
+print("a,y")
+for i in range(60): print(i % 3, "" if i % 7 == 0 or i > 57 else i % 3, sep=",")' >"$big"
+    run 0 explore "$big" --choose 1 -k 3 --outcome y --outcome-kind number --json j.json
+    expect "numbers of other rows" python '
+import json
+r = json.load(open("j.json"))
+assert r["outcome_rows"] == 49 and r["subsets"][0]["figures"]["r2"] == 1, r'
+    rm -f j.json
     # Ctrl-C gives what is done.
     python '
 import random

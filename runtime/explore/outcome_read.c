@@ -75,10 +75,14 @@ static km_status read_numbers(km_outcome **out, const char *path, const char *co
     if (status == KM_OK && km_data_features(data) != 1)
         status = km_fail(err, KM_ERROR_USAGE, "the outcome is one column, and %s are %lld", column,
                          (long long)km_data_features(data));
-    for (int64_t i = 0; status == KM_OK && i < rows; i++) values[i] = NAN;
-    for (int64_t i = 0; status == KM_OK && i < km_data_points(data); i++)
-        status = km_data_read(&values[km_data_row_of(data, i)], data, i, 1, KM_FLOAT64, err);
+    int64_t points = km_data_points(data);
+    if (status == KM_OK) status = km_data_read(values, data, 0, points, KM_FLOAT64, err);
     if (status == KM_OK) {
+        // No point lies behind its row, so from the end no value is written over before it is read.
+        for (int64_t i = rows; i-- > 0;) {
+            int is_there = points > 0 && km_data_row_of(data, points - 1) == i;
+            values[i] = is_there ? values[--points] : NAN;
+        }
         const char *name = km_data_feature_name(data, 0);
         status = km_outcome_from_memory(out, values, rows, kind, name ? name : column, err);
     }
