@@ -98,15 +98,6 @@ typedef struct cpu_tile_source {
     const double *weights;   // or NULL
 } cpu_tile_source;
 
-// The row that will be read a tile later.
-static inline void tiles_row_fetch(const cpu_tile_source *source, int64_t point, int64_t d) {
-    const char *row = source->rows32   ? (const char *)(source->rows32 + point * d)
-                      : source->rows64 ? (const char *)(source->rows64 + point * d)
-                                       : NULL;
-    int64_t bytes = d * (source->rows32 ? 4 : 8);
-    for (int64_t at = 0; row && at < bytes; at += 64) __builtin_prefetch(row + at);
-}
-
 // What an instruction set has for one type: a text of templates/cpu/tiles, written when the library is built.
 typedef struct cpu_tiles_kernels {
     cpu_prebuilt base;

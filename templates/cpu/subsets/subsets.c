@@ -83,8 +83,9 @@ KM_TARGET static int64_t list_moved(uint32_t *points, const uint64_t *moved, int
 #define DOUBLES_OF(x) __builtin_convertvector(x, km_quad)
 #endif
 
-// Fetches an SoA group's part of what is needed after the tile.
-KM_TARGET static inline void fetch_ahead(const cpu_subset_ahead *ahead, int64_t base) {
+// Fetches an SoA group's part of what is needed after the tile. Always inlined: gcc takes a function that only
+// prefetches for one without effects, and leaves its calls out.
+KM_INLINE void fetch_ahead(const cpu_subset_ahead *ahead, int64_t base) {
     enum { GROUPS = SUBSET_TILE_POINTS / SUBSET_GROUP, LINE = 64 };
     const int64_t group = base / SUBSET_GROUP, part = (ahead->points_lines + GROUPS - 1) / GROUPS;
     const int64_t end = (group + 1) * part;

@@ -93,9 +93,6 @@ KM_TARGET static void fill(cpu_tiles *tiles, const cpu_tile_source *source, cons
                     ? point / source->soa_points * source->soa_points * d + point % source->soa_points
                     : point * d;
     }
-    const int64_t ahead = tiles->n - first - TILE_POINTS;
-    for (int64_t i = 0; i < TILE_POINTS && i < ahead; i++)
-        tiles_row_fetch(source, (int64_t)(uint32_t)keys[first + TILE_POINTS + i], d);
     km_real *to = (km_real *)tiles->points + first * d;
     for (int64_t f = 0; f < d; f++, to += TILE_POINTS) {
         fetch(x, source, at, f);
