@@ -3,9 +3,11 @@
 """What a fit from Python costs beyond the same km_fit from C: medians of pairs of fits in one process, by turns first.
 
 The fit from C is the library's own function, called with spec, parameters and km_data ready made, and its result freed.
-With --gpu the points are a torch array on the GPU; else iris, 100,000 x 4 and 1,000,000 x 8 on the host.
+With --gpu the points are a torch array on the GPU; else iris, 100,000 x 4 and 1,000,000 x 8 on the host. Wall time says
+what a fit costs on a machine that has nothing else to do; beside other programs only the processor's own time does, and
+only with --threads 1, as threads that wait for each other take time, too.
 
-Usage: PYTHONPATH=FOLDER_OF_KMGEN bench/python_overhead.py [--runs N] [--gpu]
+Usage: PYTHONPATH=FOLDER_OF_KMGEN bench/python_overhead.py [--runs N] [--threads N] [--gpu]
 """
 
 import argparse
@@ -66,9 +68,10 @@ class Recorded:
 
 
 def timed(function):
-    began = time.perf_counter()
+    """Milliseconds of wall time and of the processor's own."""
+    began, own = time.perf_counter(), time.process_time()
     kept = function()
-    took = (time.perf_counter() - began) * 1e3
+    took = (time.perf_counter() - began) * 1e3, (time.process_time() - own) * 1e3
     del kept
     return took
 
@@ -82,20 +85,23 @@ def compare(name, X, options, runs):
         for took, fit in turns:
             took.append(timed(fit))
         turns.reverse()  # who comes second may take a per cent longer
-    of_c = statistics.median(own)
-    more = statistics.median(p - o for p, o in zip(python, own))
-    print(f"{name}: C {of_c:.3f} ms, Python {more:+.3f} ms, {0.3 + 0.01 * of_c:.3f} allowed: medians of {runs}")
+    for clock, what in enumerate(("wall", "processor")):
+        of_c = statistics.median(o[clock] for o in own)
+        more = statistics.median(p[clock] - o[clock] for p, o in zip(python, own))
+        print(f"{name}, {what}: C {of_c:.3f} ms, Python {more:+.3f} ms, {0.3 + 0.01 * of_c:.3f} allowed: ", end="")
+        print(f"medians of {runs}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=15, help="pairs of fits of the largest job; default: 15")
+    parser.add_argument("--threads", type=int, help="of a fit; default: all")
     parser.add_argument("--gpu", action="store_true", help="a torch array on the GPU")
     given = parser.parse_args()
     gc.disable()
     warnings.simplefilter("ignore", kmgen.KmgenWarning)
     draw = np.random.default_rng(0)
-    options = {"clusters": "2..8", "n_init": 4}
+    options = {"clusters": "2..8", "n_init": 4, "threads": given.threads}
     if given.gpu:
         import torch
 
