@@ -4,6 +4,7 @@
 // ... 21 definitions
 
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+#define KM_D_SQRT(x) _mm256_sqrt_pd(x)
 typedef km_vec km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) _mm256_cmp_pd(a, b, _CMP_LT_OQ)
 #define KM_WHERE(where, a, b) _mm256_blendv_pd(b, a, where)

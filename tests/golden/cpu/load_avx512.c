@@ -11,6 +11,7 @@ enum { LANES = 16 }; // reals of a vector
 // ... 3 definitions
 
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+#define KM_D_SQRT(x) _mm512_maskz_sqrt_pd((__mmask8)-1, x)
 typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)
 #define KM_WHERE(where, a, b) _mm512_mask_blend_ps(where, b, a)

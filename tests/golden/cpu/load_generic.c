@@ -98,6 +98,7 @@ static inline int km_any_bit(km_ints a) {
 }
 
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+#define KM_D_SQRT(x) ((km_doubles){sqrt((x)[0]), sqrt((x)[1])})
 typedef km_ints km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) ((km_ints)((a) < (b)))
 #define KM_WHERE(where, a, b) KM_CHOOSE(where, a, b)

@@ -40,4 +40,4 @@ KM_TARGET static inline void km_transpose(float *to, int64_t to_step, const floa
 }
 #include "runtime/cpu/sparse.h"
 
-// ... 49 definitions
+// ... 53 definitions

@@ -2182,29 +2182,34 @@ KM_TARGET static void km_resolve(cpu_sparse_chunk *chunk, run_found *found, int6
 // ... 1 definition
 
 // Stores labels of a span, and lists the rows whose label changed. In the first pass all rows did. Labels are
-// compared a word at a time.
+// compared a word at a time; of the last word only those of the span are touched.
 KM_TARGET static int64_t km_changes_8(uint8_t *labels, const km_int *label, int64_t count,
                                            int32_t mode, uint16_t *list, int32_t *old) {
     enum { OF_WORD = 64 / 8 };
-    uint8_t packed[SPARSE_SPAN], kept[SPARSE_SPAN];
-    uint64_t before, after;
+    uint8_t packed[SPARSE_SPAN];
     int64_t changed = 0;
     for (int r = 0; r < SPARSE_SPAN; r++) packed[r] = (uint8_t)label[r]; // whole vectors
-    memcpy(kept, labels, (size_t)count * sizeof *kept);
-    memcpy(labels, packed, (size_t)count * sizeof *packed);
-    if (mode == KM_CPU_FIRST) return count;
-    for (int64_t r = count; r % OF_WORD != 0; r++) kept[r] = packed[r];
     for (int64_t from = 0; from < count; from += OF_WORD) {
-        memcpy(&before, kept + from, sizeof before);
-        memcpy(&after, packed + from, sizeof after);
+        const size_t size = (size_t)(count - from < OF_WORD ? count - from : OF_WORD) * sizeof *labels;
+        uint64_t before = 0, after = 0;
+        if (size == sizeof before) {
+            memcpy(&before, labels + from, sizeof before);
+            memcpy(&after, packed + from, sizeof after);
+            memcpy(labels + from, &after, sizeof after);
+        } else {
+            memcpy(&before, labels + from, size);
+            memcpy(&after, packed + from, size);
+            memcpy(labels + from, &after, size);
+        }
+        if (mode == KM_CPU_FIRST) continue;
         for (uint64_t differ = before ^ after; differ != 0;) {
             const int at = KM_FIRST_BIT(differ) / 8;
             list[changed] = (uint16_t)(from + at);
-            old[changed++] = (int32_t)kept[from + at];
+            old[changed++] = (int32_t)(uint8_t)(before >> KM_SHIFT(at, 8));
             differ &= ~((uint64_t)(uint8_t)-1 << KM_SHIFT(at, 8));
         }
     }
-    return changed;
+    return mode == KM_CPU_FIRST ? count : changed;
 }
 
 // ... 3 definitions
@@ -2257,7 +2262,8 @@ KM_TARGET static void km_add_all(const cpu_sparse_chunk *chunk, const run_found 
 
 // ... 3 definitions
 
-// cpu_sparse_kernels.nearest
+// The two least scores of SPARSE_AT_A_TIME rows, and whose the least is, the lowest index among equals; k >= 1. Up to 7
+// numbers behind a row's k are read.
 KM_TARGET static void km_nearest_double(int32_t *label, double *first, double *second, const double *scores,
                                         int64_t stride, int64_t k) {
     double by_column[DOUBLES * DOUBLE_GROUP];
@@ -2299,13 +2305,7 @@ static void km_sum(const cpu_sparse_sum *sum) {
     if (sum->index_bytes == 32 / 8) km_sum_32(sum);
 }
 
-// ... 6 definitions
+// ... 10 definitions
 
-const cpu_sparse_kernels km_sparse_lanes_avx2_float64 = {{2, sizeof(km_real)},
-                                  km_pass,
-                                  km_scores,
-                                  km_nearest_double,
-                                  km_sum,
-                                  km_chain,
-                                  km_distances,
-                                  km_square};
+const cpu_sparse_kernels km_sparse_lanes_avx2_float64 = {
+    {2, sizeof(km_real)}, km_pass, km_scores, km_sum, km_chain, km_finish, km_square};

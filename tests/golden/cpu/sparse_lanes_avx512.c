@@ -30,32 +30,29 @@ KM_TARGET static inline void km_transpose_doubles(double *to, int64_t to_step, c
 }
 // The same for LANES rows of LANES reals.
 #define KM_TRANSPOSE(to, to_step, from, from_step) km_transpose_reals(to, to_step, from, from_step)
-// Columns c, c + 4, c + 8, c + 12 of sixteen rows, of which four[i] has those of rows 4i .. 4i + 3.
-KM_TARGET static inline void km_transpose_columns(float *to, int64_t to_step, const km_vec *four) {
-    const km_vec a = _mm512_maskz_shuffle_f32x4((__mmask16)-1, four[0], four[4], 0x88),
-                 b = _mm512_maskz_shuffle_f32x4((__mmask16)-1, four[0], four[4], 0xdd),
-                 c = _mm512_maskz_shuffle_f32x4((__mmask16)-1, four[8], four[12], 0x88),
-                 d = _mm512_maskz_shuffle_f32x4((__mmask16)-1, four[8], four[12], 0xdd);
-    KM_STORE(to, _mm512_maskz_shuffle_f32x4((__mmask16)-1, a, c, 0x88));
-    KM_STORE(to + 4 * to_step, _mm512_maskz_shuffle_f32x4((__mmask16)-1, b, d, 0x88));
-    KM_STORE(to + 8 * to_step, _mm512_maskz_shuffle_f32x4((__mmask16)-1, a, c, 0xdd));
-    KM_STORE(to + 12 * to_step, _mm512_maskz_shuffle_f32x4((__mmask16)-1, b, d, 0xdd));
+// Four columns of the rows r, r + 4, r + 8 and r + 12, a quarter each.
+#define KM_FOUR_ROWS(from, step)                                                                             \
+    _mm512_insertf32x4(_mm512_insertf32x4(_mm512_insertf32x4(_mm512_castps128_ps512(_mm_loadu_ps(from)),     \
+                                                             _mm_loadu_ps((from) + 4 * (step)), 1),          \
+                                          _mm_loadu_ps((from) + 8 * (step)), 2),                             \
+                       _mm_loadu_ps((from) + 12 * (step)), 3)
+KM_TARGET static inline void km_transpose_four(float *to, int64_t to_step, const float *from,
+                                               int64_t from_step) {
+    const km_vec a = KM_FOUR_ROWS(from, from_step), b = KM_FOUR_ROWS(from + from_step, from_step),
+                 c = KM_FOUR_ROWS(from + 2 * from_step, from_step),
+                 d = KM_FOUR_ROWS(from + 3 * from_step, from_step);
+    const km_vec e = _mm512_maskz_unpacklo_ps((__mmask16)-1, a, b),
+                 f = _mm512_maskz_unpackhi_ps((__mmask16)-1, a, b),
+                 g = _mm512_maskz_unpacklo_ps((__mmask16)-1, c, d),
+                 h = _mm512_maskz_unpackhi_ps((__mmask16)-1, c, d);
+    KM_STORE(to, _mm512_maskz_shuffle_ps((__mmask16)-1, e, g, 0x44));
+    KM_STORE(to + to_step, _mm512_maskz_shuffle_ps((__mmask16)-1, e, g, 0xee));
+    KM_STORE(to + 2 * to_step, _mm512_maskz_shuffle_ps((__mmask16)-1, f, h, 0x44));
+    KM_STORE(to + 3 * to_step, _mm512_maskz_shuffle_ps((__mmask16)-1, f, h, 0xee));
 }
 KM_TARGET static inline void km_transpose_reals(float *to, int64_t to_step, const float *from,
                                                 int64_t from_step) {
-    km_vec a[16], b[16];
-    for (int i = 0; i < 16; i++) a[i] = KM_LOAD(from + i * from_step);
-    for (int i = 0; i < 16; i += 4) {
-        for (int r = i; r < i + 4; r += 2) {
-            b[r] = _mm512_maskz_unpacklo_ps((__mmask16)-1, a[r], a[r + 1]);
-            b[r + 1] = _mm512_maskz_unpackhi_ps((__mmask16)-1, a[r], a[r + 1]);
-        }
-        for (int half = 0; half < 2; half++) { // four rows of one column in each quarter
-            a[i + 2 * half] = _mm512_maskz_shuffle_ps((__mmask16)-1, b[i + half], b[i + 2 + half], 0x44);
-            a[i + 2 * half + 1] = _mm512_maskz_shuffle_ps((__mmask16)-1, b[i + half], b[i + 2 + half], 0xee);
-        }
-    }
-    for (int c = 0; c < 4; c++) km_transpose_columns(to + c * to_step, to_step, a + c);
+    for (int c = 0; c < LANES; c += 4) km_transpose_four(to + c * to_step, to_step, from + c, from_step);
 }
 #include "runtime/cpu/sparse.h"
 
@@ -92,4 +89,4 @@ KM_INLINE void km_search(run_found *found, int64_t at, const km_real *scores, co
     found->ambiguous[at / 64] |= ambiguous << at % 64;
 }
 
-// ... 39 definitions
+// ... 43 definitions

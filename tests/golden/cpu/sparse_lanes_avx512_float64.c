@@ -32,4 +32,4 @@ KM_TARGET static inline void km_transpose_doubles(double *to, int64_t to_step, c
 #define KM_TRANSPOSE KM_TRANSPOSE_DOUBLES
 #include "runtime/cpu/sparse.h"
 
-// ... 48 definitions
+// ... 52 definitions
