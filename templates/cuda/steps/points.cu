@@ -34,3 +34,27 @@ enum {
     FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2, // points of a thread at a time
     FINISH_ROWS = STEP_ROW_IN_REGISTERS ? 1 : 4        // centroids for each read of the points' features
 };
+
+// Adds the squared distances of points x[0], x[1], ... to rows j, j + 1, ... of `table`, which has k, and to row j in
+// place of those behind the last. `here` are the points' features: all where a row is in registers.
+__device__ __forceinline__ void finish_add_squares(km_real (*square)[FINISH_POINTS],
+                                                   km_real (*here)[STEP_FEATURES], const km_real *const *x,
+                                                   const km_real *table, int j, int k) {
+    for (int f = 0; f < D; f += STEP_FEATURES) {
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++)
+            if (!STEP_ROW_IN_REGISTERS) step_load(here[p], x[p], f);
+#pragma unroll
+        for (int r = 0; r < FINISH_ROWS; r++) {
+            km_real centroid[STEP_FEATURES];
+            step_load(centroid, table + (long long)(j + r < k ? j + r : j) * D, f);
+#pragma unroll
+            for (int g = 0; g < STEP_FEATURES; g++)
+#pragma unroll
+                for (int p = 0; p < FINISH_POINTS; p++) {
+                    const km_real t = here[p][g] - centroid[g];
+                    square[r][p] = fma(t, t, square[r][p]);
+                }
+        }
+    }
+}

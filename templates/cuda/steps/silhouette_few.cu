@@ -8,23 +8,7 @@ __device__ __forceinline__ void silhouette_search(silhouette_point *found, km_re
 #pragma unroll(STEP_ROW_IN_REGISTERS ? 4 : 1)
     for (int j = 0; j < k; j += FINISH_ROWS) {
         km_real square[FINISH_ROWS][FINISH_POINTS] = {};
-        for (int f = 0; f < D; f += STEP_FEATURES) {
-#pragma unroll
-            for (int p = 0; p < FINISH_POINTS; p++)
-                if (!STEP_ROW_IN_REGISTERS) step_load(here[p], x[p], f);
-#pragma unroll
-            for (int r = 0; r < FINISH_ROWS; r++) {
-                km_real centroid[STEP_FEATURES];
-                step_load(centroid, table + (long long)(j + r < k ? j + r : j) * D, f);
-#pragma unroll
-                for (int g = 0; g < STEP_FEATURES; g++)
-#pragma unroll
-                    for (int p = 0; p < FINISH_POINTS; p++) {
-                        const km_real t = here[p][g] - centroid[g];
-                        square[r][p] = fma(t, t, square[r][p]);
-                    }
-            }
-        }
+        finish_add_squares(square, here, x, table, j, k);
 #pragma unroll
         for (int r = 0; r < FINISH_ROWS; r++) {
             if (j + r >= k) break;

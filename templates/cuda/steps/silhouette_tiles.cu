@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
     km_silhouette_tiles(const __grid_constant__ km_silhouette_args args, const double *weights,
                         double *partial, int first_model, int models, int tile_rows) {
     __shared__ silhouette_job job;
-    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
+    const int point = threadIdx.x % TILE_POINTS;
     const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
     const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
     const km_real *points = (const km_real *)args.points + first * D;
@@ -175,21 +175,9 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
         const int left = count - base;
         silhouette_point found = silhouette_far();
         for (int start = 0; start < job.rows; start += tile_rows) {
-            const bool is_busy = warp_row < tile_rows && start + warp_row < job.rows;
-            km_real square[KM_TILE_WARP_ROWS][TILE_GROUPS] = {};
-            for (int slab = 0; slab < TILE_SLABS; slab++) {
-                if (!is_kept) {
-                    if (TILE_SLABS > 1 || start == 0)
-                        tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
-                    silhouette_copy(job, (const km_real *)args.table, start, slab);
-                }
-                tile_wait();
-                __syncthreads();
-                if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
-                if (!is_kept) __syncthreads();
-            }
-            if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
-            __syncthreads(); // points are no longer used
+            tile_find_squares(job, tile, left, start, is_kept, [&](int slab) {
+                silhouette_copy(job, (const km_real *)args.table, start, slab);
+            });
             if (!job.is_whole && tile_model(0) == 0) silhouette_take_rows(found, job, terms, 0, start, point);
         }
         if (is_kept && left > TILE_POINTS)

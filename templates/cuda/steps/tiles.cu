@@ -95,6 +95,29 @@ __device__ __forceinline__ void tile_write_squares(const km_real (*square)[TILE_
             if (row + r < rows) out[r * TILE_POINTS + p * 32] = square[r][p];
 }
 
+// Writes the squared distances of the tile's points, of which `left` are there, to the job's rows from `start` on.
+// copy_rows copies a slab of these; where rows and points are kept, both are there. Then points are no longer used.
+template <typename Job, typename Copy>
+__device__ __forceinline__ void tile_find_squares(const Job &job, const km_real *tile, int left, int start,
+                                                  bool is_kept, Copy copy_rows) {
+    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS;
+    const bool is_busy = warp_row < job.tile_rows && start + warp_row < job.rows;
+    km_real square[KM_TILE_WARP_ROWS][TILE_GROUPS] = {};
+    for (int slab = 0; slab < TILE_SLABS; slab++) {
+        if (!is_kept) {
+            if (TILE_SLABS > 1 || start == 0)
+                tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
+            copy_rows(slab);
+        }
+        tile_wait();
+        __syncthreads();
+        if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
+        if (!is_kept) __syncthreads();
+    }
+    if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
+    __syncthreads();
+}
+
 // A thread has one point of the tile, and every so many models, of which this is number i; or beyond the last.
 __device__ __forceinline__ int tile_model(int i) {
     return threadIdx.x / TILE_POINTS + i * (blockDim.x / TILE_POINTS);

@@ -110,7 +110,7 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 // For several steps: rows of points.
 enum { KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK };
 
-// ... 5 definitions
+// ... 6 definitions
 
 // ==== Loading ==============================================================================================
 // Compiled apart: load

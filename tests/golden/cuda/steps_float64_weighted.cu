@@ -9,7 +9,7 @@ __device__ __forceinline__ double km_weight(const double *weights, long long i) 
 // For several steps: rows of points.
 enum { KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK };
 
-// ... 5 definitions
+// ... 6 definitions
 
 // ... 18 definitions
 

@@ -1,7 +1,7 @@
 // Of the text of {features: 8, clusters: "2,300", target: cuda:sm_90} tracked: The steps around the pass; Loading; Seeding; Finishing; Silhouettes; Relocation; The update
 // "..." stands for what a template or an earlier part shows.
 
-// ... 28 definitions
+// ... 29 definitions
 
 // ... 18 definitions
 

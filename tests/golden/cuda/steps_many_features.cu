@@ -1,13 +1,31 @@
 // Of the text of {features: 32, clusters: 2..12, target: cuda:sm_90}: The steps around the pass; Finishing; Silhouettes
 // "..." stands for what a template or an earlier part shows.
 
-// ... 26 definitions
+// ... 27 definitions
 
-// Where a thread looks for the nearest centroid.
-enum {
-    FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2, // points of a thread at a time
-    FINISH_ROWS = STEP_ROW_IN_REGISTERS ? 1 : 4        // centroids for each read of the points' features
-};
+// Adds the squared distances of points x[0], x[1], ... to rows j, j + 1, ... of `table`, which has k, and to row j in
+// place of those behind the last. `here` are the points' features: all where a row is in registers.
+__device__ __forceinline__ void finish_add_squares(km_real (*square)[FINISH_POINTS],
+                                                   km_real (*here)[STEP_FEATURES], const km_real *const *x,
+                                                   const km_real *table, int j, int k) {
+    for (int f = 0; f < D; f += STEP_FEATURES) {
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++)
+            if (!STEP_ROW_IN_REGISTERS) step_load(here[p], x[p], f);
+#pragma unroll
+        for (int r = 0; r < FINISH_ROWS; r++) {
+            km_real centroid[STEP_FEATURES];
+            step_load(centroid, table + (long long)(j + r < k ? j + r : j) * D, f);
+#pragma unroll
+            for (int g = 0; g < STEP_FEATURES; g++)
+#pragma unroll
+                for (int p = 0; p < FINISH_POINTS; p++) {
+                    const km_real t = here[p][g] - centroid[g];
+                    square[r][p] = fma(t, t, square[r][p]);
+                }
+        }
+    }
+}
 // For steps of many features: a block has a tile of points in shared memory, and rows of centroids beside it, a slab of
 // the features of both at a time. A warp computes the squared distances of all points of the tile to eight rows, in
 // registers, and writes them to shared memory.
@@ -22,7 +40,7 @@ enum {
     TILE_PIECE = STEP_ALIGN / sizeof(km_real)      // features that are copied at a time
 };
 
-// ... 9 definitions
+// ... 10 definitions
 
 // ... 24 definitions
 
@@ -166,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
     km_finish_tiles(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                     long long rows_count, int first_model, int models, int tile_rows) {
     __shared__ tile_job job;
-    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
+    const int point = threadIdx.x % TILE_POINTS;
     const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
     const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
     const km_real *points = (const km_real *)args.points + (args.first + first) * D;
@@ -185,22 +203,10 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
         const int left = count - base;
         finish_nearest found = tile_far();
         for (int start = 0; start < job.rows; start += tile_rows) {
-            const bool is_busy = warp_row < tile_rows && start + warp_row < job.rows;
-            km_real square[KM_TILE_WARP_ROWS][TILE_GROUPS] = {};
-            for (int slab = 0; slab < TILE_SLABS; slab++) {
-                if (!is_kept) {
-                    if (TILE_SLABS > 1 || start == 0)
-                        tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
-                    tile_copy_slab(tile_at<km_real>(job.rows_at), job.table + start * (long long)D, tile_rows,
-                                   job.rows - start, slab);
-                }
-                tile_wait();
-                __syncthreads();
-                if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
-                if (!is_kept) __syncthreads();
-            }
-            if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
-            __syncthreads();
+            tile_find_squares(job, tile, left, start, is_kept, [&](int slab) {
+                tile_copy_slab(tile_at<km_real>(job.rows_at), job.table + start * (long long)D, tile_rows,
+                               job.rows - start, slab);
+            });
             if (!job.is_whole && tile_model(0) == 0) tile_take(found, job, 0, start, point);
         }
         const bool is_point = point < left;
@@ -265,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
     km_silhouette_tiles(const __grid_constant__ km_silhouette_args args, const double *weights,
                         double *partial, int first_model, int models, int tile_rows) {
     __shared__ silhouette_job job;
-    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
+    const int point = threadIdx.x % TILE_POINTS;
     const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
     const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
     const km_real *points = (const km_real *)args.points + first * D;
@@ -284,21 +290,9 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
         const int left = count - base;
         silhouette_point found = silhouette_far();
         for (int start = 0; start < job.rows; start += tile_rows) {
-            const bool is_busy = warp_row < tile_rows && start + warp_row < job.rows;
-            km_real square[KM_TILE_WARP_ROWS][TILE_GROUPS] = {};
-            for (int slab = 0; slab < TILE_SLABS; slab++) {
-                if (!is_kept) {
-                    if (TILE_SLABS > 1 || start == 0)
-                        tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
-                    silhouette_copy(job, (const km_real *)args.table, start, slab);
-                }
-                tile_wait();
-                __syncthreads();
-                if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
-                if (!is_kept) __syncthreads();
-            }
-            if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
-            __syncthreads(); // points are no longer used
+            tile_find_squares(job, tile, left, start, is_kept, [&](int slab) {
+                silhouette_copy(job, (const km_real *)args.table, start, slab);
+            });
             if (!job.is_whole && tile_model(0) == 0) silhouette_take_rows(found, job, terms, 0, start, point);
         }
         if (is_kept && left > TILE_POINTS)

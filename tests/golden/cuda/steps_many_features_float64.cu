@@ -1,7 +1,7 @@
 // Of the text of {features: 32, clusters: 2..12, type: float64, target: cuda:sm_75} weighted: The steps around the pass; Finishing; Silhouettes
 // "..." stands for what a template or an earlier part shows.
 
-// ... 36 definitions
+// ... 38 definitions
 
 // ... 18 definitions
 
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
     km_finish_tiles(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                     long long rows_count, int first_model, int models, int tile_rows) {
     __shared__ tile_job job;
-    const int warp_row = threadIdx.x / 32 * KM_TILE_WARP_ROWS, point = threadIdx.x % TILE_POINTS;
+    const int point = threadIdx.x % TILE_POINTS;
     const long long first = blockIdx.x * (long long)TILE_PIECE_POINTS;
     const int count = (int)(args.count - first < TILE_PIECE_POINTS ? args.count - first : TILE_PIECE_POINTS);
     const km_real *points = (const km_real *)args.points + (args.first + first) * D;
@@ -62,22 +62,10 @@ extern "C" __global__ void __launch_bounds__(KM_TILE_THREADS, 2)
         const int left = count - base;
         finish_nearest found = tile_far();
         for (int start = 0; start < job.rows; start += tile_rows) {
-            const bool is_busy = warp_row < tile_rows && start + warp_row < job.rows;
-            km_real square[KM_TILE_WARP_ROWS][TILE_GROUPS] = {};
-            for (int slab = 0; slab < TILE_SLABS; slab++) {
-                if (!is_kept) {
-                    if (TILE_SLABS > 1 || start == 0)
-                        tile_copy_slab(tile_at<km_real>(0), tile, TILE_POINTS, left, slab);
-                    tile_copy_slab(tile_at<km_real>(job.rows_at), job.table + start * (long long)D, tile_rows,
-                                   job.rows - start, slab);
-                }
-                tile_wait();
-                __syncthreads();
-                if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
-                if (!is_kept) __syncthreads();
-            }
-            if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);
-            __syncthreads();
+            tile_find_squares(job, tile, left, start, is_kept, [&](int slab) {
+                tile_copy_slab(tile_at<km_real>(job.rows_at), job.table + start * (long long)D, tile_rows,
+                               job.rows - start, slab);
+            });
             if (!job.is_whole && tile_model(0) == 0) tile_take(found, job, 0, start, point);
         }
         const bool is_point = point < left;
