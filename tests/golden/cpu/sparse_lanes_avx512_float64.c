@@ -6,26 +6,19 @@
 #define KM_INLINE KM_TARGET static inline __attribute__((always_inline))
 // Transposes DOUBLES rows of DOUBLES doubles, `from_step` and `to_step` apart.
 #define KM_TRANSPOSE_DOUBLES(to, to_step, from, from_step) km_transpose_doubles(to, to_step, from, from_step)
+// Two columns of the rows r, r + 2, r + 4 and r + 6, a quarter each.
+#define KM_EVERY_OTHER(from, step)                                                                           \
+    _mm512_insertf64x2(_mm512_insertf64x2(_mm512_insertf64x2(_mm512_castpd128_pd512(_mm_loadu_pd(from)),     \
+                                                             _mm_loadu_pd((from) + 2 * (step)), 1),          \
+                                          _mm_loadu_pd((from) + 4 * (step)), 2),                             \
+                       _mm_loadu_pd((from) + 6 * (step)), 3)
 KM_TARGET static inline void km_transpose_doubles(double *to, int64_t to_step, const double *from,
                                                   int64_t from_step) {
-    km_doubles a[8], b[8];
-    for (int i = 0; i < 8; i++) a[i] = KM_D_LOAD(from + i * from_step);
-    for (int i = 0; i < 8;
-         i += 2) { // columns c, c + 2, c + 4, c + 6 of two rows: c = 0 in b[i], 1 in b[i + 1]
-        b[i] = _mm512_maskz_unpacklo_pd((__mmask8)-1, a[i], a[i + 1]);
-        b[i + 1] = _mm512_maskz_unpackhi_pd((__mmask8)-1, a[i], a[i + 1]);
-    }
-    for (int c = 0; c < 2; c++) { // four rows: columns c and c + 4, then c + 2 and c + 6
-        for (int i = 0; i < 8; i += 4) {
-            a[i + c] = _mm512_maskz_shuffle_f64x2((__mmask8)-1, b[i + c], b[i + 2 + c], 0x88);
-            a[i + 2 + c] = _mm512_maskz_shuffle_f64x2((__mmask8)-1, b[i + c], b[i + 2 + c], 0xdd);
-        }
-        KM_D_STORE(to + c * to_step, _mm512_maskz_shuffle_f64x2((__mmask8)-1, a[c], a[4 + c], 0x88));
-        KM_D_STORE(to + (c + 4) * to_step, _mm512_maskz_shuffle_f64x2((__mmask8)-1, a[c], a[4 + c], 0xdd));
-        KM_D_STORE(to + (c + 2) * to_step,
-                   _mm512_maskz_shuffle_f64x2((__mmask8)-1, a[2 + c], a[6 + c], 0x88));
-        KM_D_STORE(to + (c + 6) * to_step,
-                   _mm512_maskz_shuffle_f64x2((__mmask8)-1, a[2 + c], a[6 + c], 0xdd));
+    for (int c = 0; c < DOUBLES; c += 2) {
+        const km_doubles a = KM_EVERY_OTHER(from + c, from_step),
+                         b = KM_EVERY_OTHER(from + from_step + c, from_step);
+        KM_D_STORE(to + c * to_step, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b));
+        KM_D_STORE(to + (c + 1) * to_step, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b));
     }
 }
 // The same for LANES rows of LANES reals.
