@@ -254,6 +254,17 @@ typedef struct cli_changes {
     int set_count;
 } cli_changes;
 
+// GPUs that share the points of a fit.
+enum { CLI_DEVICES_MAX = 64 };
+typedef struct cli_several {
+    int devices[CLI_DEVICES_MAX];
+    int count; // 0: one, or none
+} cli_several;
+
+// Takes several devices out of the target, "cuda:all" or "cuda:0,1", which is "cuda" then: 0, or CLI_USAGE after a
+// message.
+int cli_devices_take(cli_several *several, cli_changes *changes, const cli_command *command);
+
 // Takes the option when it is one of CLI_CLUSTERS, CLI_TARGET, CLI_TYPE, CLI_LAYOUT, CLI_METRIC, CLI_SET: 0, else
 // CLI_USAGE.
 int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id);

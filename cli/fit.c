@@ -97,7 +97,11 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     if (status != KM_OK) return cli_error(status, &err);
     if (cli_fit_check_spec(options, &job->spec, command)) return CLI_USAGE;
     options->fit.device = KM_DEVICE_AUTO;
-    int exit = cli_changes_apply(&job->spec, &options->fit.device, &options->changes, command);
+    int exit = cli_devices_take(&options->several, &options->changes, command);
+    if (exit) return exit;
+    options->fit.devices = options->several.devices;
+    options->fit.devices_count = options->several.count;
+    exit = cli_changes_apply(&job->spec, &options->fit.device, &options->changes, command);
     if (exit) return exit;
     if (options->algorithm) cli_fit_algorithm_find(&options->fit.algorithm, options->algorithm, 1);
     if (options->n_init) job->spec.n_init = options->n_init;

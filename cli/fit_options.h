@@ -26,6 +26,7 @@ typedef struct fit_options {
     const char *refine; // NULL: the spec's
     int labels_of_all, dry_run;
     cli_changes changes;
+    cli_several several;
     cli_output outputs[OUT_COUNT];
     km_output_params output;
     km_data_params data;

@@ -109,6 +109,33 @@ static int set_target(km_spec *spec, int *device, const char *text, const cli_co
     return 0;
 }
 
+// "cuda:all" and "cuda:0,1".
+int cli_devices_take(cli_several *several, cli_changes *changes, const cli_command *command) {
+    const char *text = changes->target;
+    several->count = 0;
+    if (!text || strncmp(text, "cuda:", 5) != 0) return 0;
+    text += 5;
+    if (strcmp(text, "all") == 0) {
+        several->count = km_device_count();
+        if (several->count > CLI_DEVICES_MAX) several->count = CLI_DEVICES_MAX;
+        for (int i = 0; i < several->count; i++) several->devices[i] = i;
+        changes->target = "cuda";
+        return 0;
+    }
+    if (!strchr(text, ',')) return 0;
+    for (const char *at = text; several->count < CLI_DEVICES_MAX; at++) {
+        char *end;
+        long ordinal = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : -1;
+        if (ordinal < 0 || ordinal > 1023 || (*end && *end != ',')) break;
+        several->devices[several->count++] = (int)ordinal;
+        at = end;
+        if (*at) continue;
+        changes->target = "cuda";
+        return 0;
+    }
+    return cli_usage(command, "--target %s: expected cuda:all or cuda:N,N, each a device", changes->target);
+}
+
 int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, const cli_command *command) {
     km_error err = {""};
     km_status status = changes->clusters ? km_spec_set_clusters(spec, changes->clusters, &err) : KM_OK;

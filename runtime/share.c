@@ -12,7 +12,15 @@ km_status km_share_sum(km_share *share, double *values, int64_t count, km_error 
     if (!share || count < 1) return KM_OK;
     const km_communicator *ranks = share->ranks;
     for (int64_t i = 0; i < count; i++) values[i] += 0.0;
-    if (ranks->sum(ranks->user, values, count) == 0) return KM_OK;
+    return ranks->sum(ranks->user, values, count) == 0 ? KM_OK : km_share_lost(share, err);
+}
+
+int km_share_is_lost(const km_share *share) {
+    return share && (share->is_over || (share->ranks->is_lost && share->ranks->is_lost(share->ranks->user)));
+}
+
+km_status km_share_lost(km_share *share, km_error *err) {
+    const km_communicator *ranks = share->ranks;
     share->is_over = 1;
     return km_fail(err, KM_ERROR_IO, "rank %lld of %lld: another rank has ended, so this one does",
                    (long long)ranks->rank, (long long)ranks->size);

@@ -26,6 +26,10 @@ km_status km_share_begin(km_share *share, const km_communicator *ranks, int64_t 
 // Sums over all ranks in place; nothing without a share. KM_ERROR_IO: another rank has ended. Minus zero becomes zero.
 km_status km_share_sum(km_share *share, double *values, int64_t count, km_error *err);
 
+// Whether another rank has ended, as far as the communicator knows without a sum; the error that says so.
+int km_share_is_lost(const km_share *share);
+km_status km_share_lost(km_share *share, km_error *err);
+
 // After a step in which nothing was joined: each rank's own status, of which the error of the lowest rank becomes that
 // of all; an error without a sentence only where none has one. Without a share: `own`.
 km_status km_share_agree(km_share *share, km_status own, km_error *err);

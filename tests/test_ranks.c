@@ -6,6 +6,7 @@
 #include "short_form.h"
 #include <kmgen/data.h>
 #include <kmgen/fit.h>
+#include <kmgen/module.h>
 
 #include <math.h>
 #include <pthread.h>
@@ -150,6 +151,7 @@ static void meet(rank *ranks, meeting *m, const job *j, int64_t size, km_spec *s
         km_share_of(&own->first, &own->count, j->points.n, r, size);
         own->params.threads = 1 + r % 2;
         own->params.communicator = &own->communicator;
+        if (j->params.device != KM_HOST) own->params.device = (int)(r % km_device_count());
         own->params.progress = answer;
         own->params.progress_user = own;
     }
@@ -177,13 +179,17 @@ static km_result *fit_alone(const job *j) {
     km_result *result = NULL;
     km_fit_params params = j->params;
     km_data *data = NULL;
+    km_spec spec;
+    ck_assert_int_eq(km_spec_copy(&spec, &j->spec, &err), KM_OK);
+    if (params.device != KM_HOST) ck_assert_int_eq(km_spec_fix(&spec, "design", "tensor", &err), KM_OK);
     params.algorithm = KM_ALGORITHM_LLOYD;
     ck_assert_int_eq(km_data_from_memory(&data, j->values, j->points.n, j->points.d, j->points.type, 0, 0,
                                          j->points.w, &err),
                      KM_OK);
-    km_status status = km_fit(&result, &j->spec, data, &params, &err);
+    km_status status = km_fit(&result, &spec, data, &params, &err);
     ck_assert_msg(status == KM_OK, "%s", err.text);
     km_data_destroy(&data);
+    km_spec_clear(&spec);
     return result;
 }
 
@@ -221,8 +227,10 @@ static void check_ranks(const job *j, int kind) {
         rank ranks[RANKS_MAX];
         meeting m;
         km_spec spec = j->spec;
-        if (is_left_out(sizes[i], kind, j->params.criteria >> KM_CRITERION_silhouette_euclidean & 1))
-            continue;
+        int has_pairs = j->params.criteria >> KM_CRITERION_silhouette_euclidean & 1;
+        int is_out = j->params.device == KM_HOST ? is_left_out(sizes[i], kind, has_pairs)
+                                                 : sizes[i] * KM_SHARE_POINTS > j->points.n; // a GPU has points
+        if (is_out) continue;
         meet(ranks, &m, j, sizes[i], &spec);
         go(ranks, &m);
         for (int64_t r = 0; r < m.size; r++) check_rank(&ranks[r], alone, m.size);
@@ -257,6 +265,68 @@ START_TEST(same_bits_on_any_number_of_ranks) {
     if (kind == WEIGHTS && !is_sample()) j.params.criteria = (uint64_t)1 << KM_CRITERION_silhouette_euclidean;
     if (kind == ROBUST) j.params.labels = KM_LABELS_BEST;
     check_ranks(&j, kind);
+    job_close(&j);
+}
+END_TEST
+
+static void remove_cache(const char *folder) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+// All GPUs that there are, in one call; so few points are for one alone.
+static void check_devices(const job *j) {
+    int devices[8], count = km_device_count();
+    km_error err = {{0}};
+    km_data *data = NULL;
+    km_result *result = NULL, *alone = fit_alone(j);
+    job own = *j;
+    if (count > 8) count = 8;
+    for (int i = 0; i < count; i++) devices[i] = i;
+    own.params.devices = devices;
+    own.params.devices_count = count;
+    ck_assert_int_eq(km_data_from_memory(&data, j->values, j->points.n, j->points.d, j->points.type, 0, 0,
+                                         j->points.w, &err),
+                     KM_OK);
+    ck_assert_int_eq(km_spec_copy(&own.spec, &j->spec, &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&own.spec, "design", "tensor", &err), KM_OK);
+    ck_assert_msg(km_fit(&result, &own.spec, data, &own.params, &err) == KM_OK, "%s", err.text);
+    ck_assert(km_result_digest(result) == km_result_digest(alone));
+    ck_assert(count < 2 || (result->warnings_count > 0 && strstr(result->warnings[result->warnings_count - 1],
+                                                                 " GPUs is used: a pass takes about ")));
+    km_spec_clear(&own.spec);
+    km_data_destroy(&data);
+    km_result_destroy(&result);
+    km_result_destroy(&alone);
+}
+
+// The same of ranks with a GPU each, or with one for all.
+START_TEST(same_bits_on_gpus) {
+    enum { BLOBS, PAIRS, MANY, FAR, COSINE, ROBUST, RANDOM, EMPTY, CHANGES, RESTARTS };
+    static const struct {
+        int d;
+        const char *ks;
+    } shapes[] = {{8, "3..12"}, {2, "2..6"},   {24, "2..5"}, {4, "2..5"}, {4, "2..5"},
+                  {12, "2..4"}, {4, "3,7,70"}, {4, "12,18"}, {4, "2..5"}, {3, "5"}};
+    int d = shapes[_i].d;
+    int64_t n = 480011;
+    ref_data points =
+        _i == EMPTY ? ref_grid(n, d, 2, 23, KM_FLOAT32) : ref_blobs(n, d, 6, 3.0, 23, KM_FLOAT32);
+    if (_i == FAR) points.x[n / 3 * d + 1] = ref_round(3e7, KM_FLOAT32);
+    job j = job_open(points, shapes[_i].ks, _i == RESTARTS ? 20 : 2);
+    j.params.device = 0;
+    char cache[] = "/tmp/kmgen-ranks-XXXXXX"; // one compilation for all
+    ck_assert_ptr_nonnull(mkdtemp(cache));
+    j.params.cache_dir = cache;
+    if (_i == COSINE) j.spec.metric = KM_METRIC_COSINE;
+    if (_i == ROBUST) j.params.scale = KM_SCALE_ROBUST;
+    if (_i == RANDOM) j.params.init = KM_INIT_RANDOM;
+    if (_i == CHANGES) j.params.changes_min = 2000;
+    if (_i == BLOBS) j.params.criteria = (uint64_t)1 << KM_CRITERION_silhouette;
+    check_ranks(&j, _i);
+    check_devices(&j);
+    remove_cache(cache);
     job_close(&j);
 }
 END_TEST
@@ -535,10 +605,12 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("ranks");
-    TCase *same = tcase_create("same"), *wrong = tcase_create("wrong");
+    TCase *same = tcase_create("same"), *gpus = tcase_create("gpus"), *wrong = tcase_create("wrong");
+    tcase_set_timeout(gpus, 300);
     tcase_set_timeout(same, 120);
     tcase_set_timeout(wrong, 120);
     tcase_add_loop_test(same, same_bits_on_any_number_of_ranks, 0, 16);
+    if (km_device_count() > 0) tcase_add_loop_test(gpus, same_bits_on_gpus, 0, 10);
     tcase_add_test(same, a_pass_takes_one_sum);
     tcase_add_loop_test(wrong, all_say_what_one_finds, 0, 6);
     tcase_add_test(wrong, the_rank_that_has_it_names_the_row);
@@ -550,6 +622,7 @@ int main(void) {
     tcase_add_loop_test(ended, an_ended_fit_goes_on, 0, 6);
     tcase_add_test(ended, another_fit_or_half_a_file_is_refused);
     suite_add_tcase(suite, same);
+    suite_add_tcase(suite, gpus);
     suite_add_tcase(suite, ended);
     suite_add_tcase(suite, wrong);
     SRunner *runner = srunner_create(suite);

@@ -58,7 +58,9 @@ typedef struct km_communicator {
     int (*sum)(void *user, double *values, int64_t count);
     /// This rank's fit has failed alone, for this reason: what makes the others' `sum` return, or ends them.
     void (*fail)(void *user, const char *sentence);
-    void *user; ///< Handed to both.
+    void *user; ///< Handed to all three.
+    /// Whether a rank has failed: asked while a GPU works on what all ranks join there. NULL: `fail` ends them.
+    int (*is_lost)(void *user);
 } km_communicator;
 
 /// Points of a share come in multiples of so many.
@@ -69,6 +71,12 @@ KM_API void km_share_of(int64_t *first, int64_t *count, int64_t n, int64_t rank,
 
 /// How a fit goes.
 typedef struct km_fit_params {
+    /// Several GPUs of this machine, by their CUDA ordinals, all different: points are shared out among them by chunk,
+    /// and the result has the bits of one of them with the design tensor, which they take. The first is the only one,
+    /// and takes any design, where a pass is so short that a second one would cost more than it saves; a warning says
+    /// so. In the place of `device`. Default NULL.
+    const int *devices;
+    int64_t devices_count; ///< Of `devices`; 0 and 1 mean no more than `device`. Default 0.
     int device;       ///< CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
                       ///< cuda, wins over AUTO. AUTO: the GPU where there is one, but the CPU where that is
                       ///< estimated to take less time (km_plan_fit_time) and neither tuning,

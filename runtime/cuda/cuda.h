@@ -23,7 +23,8 @@ enum {
     KM_STAGING_BYTES = 8 << 20, // each, at most
     KM_PLAIN_BYTES = 4 << 20, // copies up to this are the driver's: that is faster than to pin buffers first
     KM_LABEL_BYTES = 4,       // of a label that the caller gets
-    KM_RECORDS_AT = 256       // of the slots' records behind km_loop in `state`
+    KM_RECORDS_AT = 256,      // of the slots' records behind km_loop in `state`
+    KM_GUEST_ROWS = 224 // rows behind the points and their padding, of other ranks' points while seeding
 };
 
 #define KM_FINISH_BYTES_MAX ((int64_t)1 << 31)
@@ -163,6 +164,8 @@ typedef struct km_cuda_engine {
     int64_t bytes_held, bytes_most; // of device memory: now, and at most so far
     struct km_cuda_tiling *tiling;  // tiles.c; NULL: passes are lloyd's
     int tiling_dropped;             // the algorithm tiles cannot serve these points
+    km_counters counters;           // of what passes joined with other ranks
+    void *nccl;                     // by which they do it on the devices; NULL: the host does
     double total_square;
     double square_min;     // squared distances up to this are rounding of a typical point's centroid
     double rounding2;      // the same, relative to a point's own |x|^2
@@ -291,6 +294,33 @@ km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err);
 km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err);
 km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err);
 
+// share.c: with other ranks. Without a share nothing is done, but for what km_cuda_add_in_order adds.
+// A table of all chunks or subchunks in `to`, of `width` numbers each, from what each rank has of its own in `from`,
+// which may be the same memory: entry `at` on.
+km_status km_cuda_gather(km_cuda_engine *engine, km_cu_ptr to, km_cu_ptr from, int64_t all, int64_t at,
+                         int64_t count, int64_t width, km_error *err);
+// totals += partial[0], partial[1], ..., `numbers` each: of this rank behind those of the ranks below it.
+km_status km_cuda_add_in_order(km_cuda_engine *engine, km_cu_ptr totals, km_cu_ptr partial, int64_t tables,
+                               int64_t numbers, km_error *err);
+// Before a kernel of the pass that needs what all ranks have found.
+km_status km_cuda_join_before(km_cuda_engine *engine, const char *kernel, km_error *err);
+// The least of what each rank has in the place of each value.
+km_status km_cuda_least_of_ranks(km_cuda_engine *engine, int64_t *values, int64_t count, km_error *err);
+
+// nccl.c: opens NCCL where each rank has it and a GPU of its own; the sum of integers over all ranks, in place, queued.
+km_status km_cuda_nccl_open(km_cuda_engine *engine, km_error *err);
+km_status km_cuda_nccl_sum(km_cuda_engine *engine, km_cu_ptr at, int64_t count, km_error *err);
+void km_cuda_nccl_close(km_cuda_engine *engine, int has_failed);
+
+// seed_share.c: with other ranks, in the place of km_seed_draw.
+typedef struct km_cuda_seed_share km_cuda_seed_share;
+km_status km_cuda_seed_share_create(km_cuda_seed_share **out, km_cuda_engine *engine, int64_t chains,
+                                    km_error *err);
+void km_cuda_seed_share_free(km_cuda_seed_share **share);
+// indices[chain * picks + pick - 1] is decided, the candidates of `pick` are drawn (none behind the last).
+km_status km_cuda_seed_share_draw(km_cuda_seed_share *share, const km_seed_args *args, int64_t *indices,
+                                  int64_t pick, int64_t picks, km_error *err);
+
 // The steps, as in km_backend; the caller has entered the context. km_cuda_fetch needs no kernels, and may return while
 // the last copies run.
 km_status km_cuda_fetch(km_cuda_engine *engine, const km_data *data, km_error *err);
@@ -310,6 +340,9 @@ km_status km_cuda_load_end(km_cuda_engine *engine, const km_data_stats *stats, k
 // CSR: rows of doubles on the device to a table of columns (templates/cuda/sparse/steps.cu), (d + 1) x rows doubles.
 km_status km_cuda_columns(km_cuda_engine *engine, km_cu_ptr table, km_cu_ptr rows, int64_t rows_count,
                           km_error *err);
+// Rows of points: of this rank by its own count, of all ranks by that of all.
+km_status km_cuda_own_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
+                           km_error *err);
 km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
                        km_error *err);
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err);

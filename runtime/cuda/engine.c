@@ -7,6 +7,7 @@
 #include "../../gen/design.h"
 #include "cuda.h"
 #include "../module_state.h"
+#include "../share.h"
 #include "../threads.h"
 #include "../unit.h"
 #include <math.h>
@@ -117,6 +118,7 @@ static void engine_close(km_cuda_engine *engine) {
         &engine->box,          &engine->centroids,    &engine->before,  &engine->totals,
         &engine->slot_weights, &engine->part_sums,    &engine->changes, &engine->labels,
         &engine->workspace,    &engine->state,        &engine->scratch, &engine->work};
+    km_cuda_nccl_close(engine, km_share_is_lost(engine->base.share));
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
     km_cuda_tiling_destroy(engine);
@@ -255,6 +257,10 @@ static km_status poll(uint64_t *report_seen, km_cuda_engine *engine, km_error *e
         for (int i = 0; i < POLLS; i++)
             if ((*report_seen = *report) != before) return KM_OK;
         km_cu_result result = driver->cuStreamQuery(engine->stream);
+        if (result == KM_CU_NOT_READY && km_share_is_lost(engine->base.share)) {
+            km_cuda_nccl_close(engine, 1); // a sum that a rank does not come to
+            return km_share_lost(engine->base.share, err);
+        }
         if (result == KM_CU_NOT_READY) continue;
         KM_CU(cuStreamSynchronize(engine->stream));
         *report_seen = *report;
@@ -274,6 +280,15 @@ static int64_t passes_ahead(int64_t passes, double elapsed_ms) {
     return ahead < LEAST ? LEAST : ahead > MOST ? MOST : (int64_t)ahead;
 }
 
+// Ranks queue as many as the one that queued most: each pass has a sum that all come to. They cost their launches.
+static km_status queue_as_many(km_cuda_engine *engine, int64_t queued, km_error *err) {
+    int64_t most = -queued;
+    if (!engine->nccl) return KM_OK;
+    KM_TRY(km_cuda_least_of_ranks(engine, &most, 1, err));
+    for (; queued < -most; queued++) KM_TRY(queue_pass(engine, err));
+    return KM_OK;
+}
+
 // Queues iterations until the device reports that the loop stopped.
 static km_status queue_passes(km_cuda_engine *engine, int64_t passes_max, km_error *err) {
     const uint64_t stopped = (uint64_t)1 << 32;
@@ -282,6 +297,7 @@ static km_status queue_passes(km_cuda_engine *engine, int64_t passes_max, km_err
     *km_cuda_report(engine) = 0;
     for (uint64_t report_seen = 0; report_seen < stopped;) {
         int64_t passes = (int64_t)report_seen, ahead = passes_ahead(passes, km_now_ms() - begin_ms);
+        if (engine->base.share && !engine->nccl) ahead = 1; // the host joins them: all ranks queue as many
         if (queued < passes_max && queued - passes < ahead) {
             KM_TRY(queue_pass(engine, err));
             queued++;
@@ -290,7 +306,7 @@ static km_status queue_passes(km_cuda_engine *engine, int64_t passes_max, km_err
             KM_TRY(poll(&report_seen, engine, err));
         }
     }
-    return KM_OK;
+    return queue_as_many(engine, queued, err);
 }
 
 static int64_t count_active(km_cuda_engine *engine) {
@@ -315,6 +331,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
     *passes = 0;
     KM_TRY(slot_check(engine, 0, err));
     if (passes_max > INT32_MAX) passes_max = INT32_MAX;
+    KM_TRY(km_cuda_least_of_ranks(engine, &passes_max, 1, err));
     int64_t active = count_active(engine);
     int64_t stopped_min = stop->stopped_min < 1 ? 1 : stop->stopped_min < active ? stop->stopped_min : active;
     if (passes_max > 0 && active > 0) {
@@ -397,9 +414,11 @@ static km_status silhouette(km_engine *base, km_silhouette_model *models, int64_
     IN_CONTEXT(km_cuda_silhouette(engine, models, count, err));
 }
 
-// Lloyd's passes are not counted.
+// Of lloyd's passes only what ranks joined is counted.
 static void counters(const km_engine *base, km_counters *out) {
     const km_cuda_engine *engine = (const km_cuda_engine *)base;
+    out->exchanges = engine->counters.exchanges;
+    out->exchanged_bytes = engine->counters.exchanged_bytes;
     if (base->plan->algorithm != KM_ALGORITHM_TILES || km_cuda_enter(engine->device, NULL) != KM_OK) return;
     km_counters found = *out;
     if (km_cuda_tiling_counters(engine, &found, NULL) == KM_OK) *out = found;

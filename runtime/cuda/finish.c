@@ -22,12 +22,12 @@ typedef struct finisher {
     finish_kind kind;
     int labels_wanted;
     int64_t slice_chunks; // chunks of a slice
+    int64_t kept_bytes;   // with other ranks: of the slices before this one, in front of `partial`
     km_assign_args args;
     km_cu_ptr totals, partial;
     km_cu_ptr label_sums, label_partial; // of all models that want sums; of one
-    int64_t label_values, label_blocks,
-        block_points; // numbers of label_sums; blocks of a slice, and points of each
-    double *host;     // what is sent or got: rows, or sums
+    int64_t label_values, label_blocks;  // numbers of label_sums; tables of label_partial
+    double *host;                        // what is sent or got: rows, or sums
 } finisher;
 
 // Shared memory that km_finish_few_clusters needs for k clusters.
@@ -120,11 +120,19 @@ static km_cu_ptr free_memory(km_cuda_engine *engine, int64_t bytes) {
     return engine->scratch.bytes >= bytes ? engine->scratch.address : km_cuda_borrow(engine, bytes);
 }
 
+static int64_t label_table_bytes(const finisher *f) {
+    int64_t d = f->engine->base.d;
+    return f->k_max * d * KM_LABEL_PARTS(d) * 8;
+}
+
 // Chooses how many chunks a slice has, as many as pay or as there is memory for, and gets its scratch memory.
 static km_status choose_slice(finisher *f, km_cu_ptr *scratch, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t each = f->count * point_bytes(f), chunk_bytes = each * KM_CHUNK_POINTS;
     int64_t chunks = km_cuda_finish_chunks(f->rows_count * pieces_of(f), engine->chunks_count);
+    for (int64_t m = 0; m < f->count; m++)
+        if (f->models[m]->sums)
+            chunks = km_min(chunks, km_max(1, KM_LABEL_SUMS_BYTES / label_table_bytes(f)));
     *scratch = 0;
     f->slice_chunks = chunks;
     if (each == 0) return KM_OK;
@@ -139,14 +147,18 @@ static km_status choose_slice(finisher *f, km_cu_ptr *scratch, km_error *err) {
                            "the distances of the finishing pass", err);
 }
 
-// Blocks of km_label_sums in a slice: each has a table for each of its parts.
+// Tables of sums by labels: a block of km_label_sums has a chunk. With other ranks those of all slices and models are
+// kept.
 static void choose_label_blocks(finisher *f) {
-    int64_t d = f->engine->base.d, table = f->k_max * d * KM_LABEL_PARTS(d) * 8;
-    int64_t blocks = km_max(1, km_min(f->slice_chunks, KM_LABEL_SUMS_BYTES / table));
+    int64_t d = f->engine->base.d, models = 0;
     f->label_values = 0;
-    for (int64_t m = 0; m < f->count; m++) f->label_values += f->models[m]->sums ? f->models[m]->k * d : 0;
-    f->block_points = km_divide_up(f->slice_chunks, blocks) * KM_CHUNK_POINTS;
-    f->label_blocks = f->label_values ? blocks : 0;
+    for (int64_t m = 0; m < f->count; m++) {
+        f->label_values += f->models[m]->sums ? f->models[m]->k * d : 0;
+        models += f->models[m]->sums != NULL;
+    }
+    f->label_blocks = !models                 ? 0
+                      : f->engine->base.share ? models * f->engine->chunks_count
+                                              : f->slice_chunks;
 }
 
 // Addresses of the tables in `work`, of labels and distances in `scratch`.
@@ -163,9 +175,10 @@ static km_status reserve(finisher *f, km_error *err) {
                        f->count * 8,
                        f->count * 8,
                        sums_bytes,
-                       f->slice_chunks * pieces_of(f) * sums_bytes,
+                       (engine->base.share ? engine->chunks_count : f->slice_chunks) * pieces_of(f) *
+                           sums_bytes,
                        f->label_values * 8,
-                       f->label_blocks * f->k_max * d * KM_LABEL_PARTS(d) * 8};
+                       f->label_blocks * label_table_bytes(f)};
     enum { TABLES = sizeof sizes / sizeof *sizes };
     km_cu_ptr at[TABLES];
     KM_TRY(km_cuda_reserve_tables(engine, at, sizes, TABLES, "the sums of the finishing pass", err));
@@ -248,19 +261,41 @@ static km_status take_labels(finisher *f, km_error *err) {
 }
 
 // Adds the slice's points to the sums of the models that want them, by the labels in scratch memory.
-static km_status add_label_sums(finisher *f, km_error *err) {
+static km_status add_label_sums(finisher *f, int64_t first_chunk, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t d = engine->base.d;
-    km_cu_ptr sums = f->label_sums;
-    long long blocks = km_divide_up(f->args.count, f->block_points), tables = blocks * KM_LABEL_PARTS(d);
+    km_cu_ptr sums = f->label_sums, kept = f->label_partial;
+    long long blocks = km_divide_up(f->args.count, KM_CHUNK_POINTS), tables = blocks * KM_LABEL_PARTS(d);
     for (int m = 0; m < f->count && f->label_values; m++) {
         if (!f->models[m]->sums) continue;
-        long long numbers = f->models[m]->k * d, block_points = f->block_points;
-        void *arguments[] = {&f->args, &engine->weights.address, &f->label_partial, &block_points, &m};
-        void *add_arguments[] = {&f->label_partial, &tables, &numbers, &sums};
+        long long numbers = f->models[m]->k * d, block_points = KM_CHUNK_POINTS;
+        km_cu_ptr partial = kept;
+        if (engine->base.share) partial += (km_cu_ptr)(first_chunk * KM_LABEL_PARTS(d) * numbers * 8);
+        void *arguments[] = {&f->args, &engine->weights.address, &partial, &block_points, &m};
         KM_TRY(km_cuda_launch(engine, engine->kernels->label_sums, blocks, 1, arguments, err));
-        KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS),
-                              1, add_arguments, err));
+        if (engine->base.share)
+            kept += (km_cu_ptr)(engine->chunks_count * label_table_bytes(f));
+        else
+            KM_TRY(km_cuda_add_in_order(engine, sums, partial, tables, numbers, err));
+        sums += (km_cu_ptr)(numbers * 8);
+    }
+    return KM_OK;
+}
+
+// With other ranks: what was kept of all slices.
+static km_status add_kept(finisher *f, km_error *err) {
+    km_cuda_engine *engine = f->engine;
+    int64_t tables = engine->chunks_count * KM_LABEL_PARTS(engine->base.d);
+    km_cu_ptr sums = f->label_sums, kept = f->label_partial;
+    if (!engine->base.share) return KM_OK;
+    KM_TRY(km_cuda_add_in_order(engine, f->totals, f->partial - (km_cu_ptr)f->kept_bytes,
+                                f->kept_bytes / (f->rows_count * KM_FINISH_SUMS * 8),
+                                f->rows_count * KM_FINISH_SUMS, err));
+    for (int64_t m = 0; m < f->count && f->label_values; m++) {
+        int64_t numbers = f->models[m]->k * engine->base.d;
+        if (!f->models[m]->sums) continue;
+        KM_TRY(km_cuda_add_in_order(engine, sums, kept, tables, numbers, err));
+        kept += (km_cu_ptr)(engine->chunks_count * label_table_bytes(f));
         sums += (km_cu_ptr)(numbers * 8);
     }
     return KM_OK;
@@ -328,10 +363,13 @@ static km_status finish_slice(finisher *f, int64_t first_chunk, km_error *err) {
     KM_TRY((f->kind == FINISH_TILES ? launch_tiles
             : f->kind == FINISH_FEW ? launch_few
                                     : launch_many)(f, tables, err));
-    void *add_arguments[] = {&f->partial, &tables, &numbers, &f->totals};
-    KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS), 1,
-                          add_arguments, err));
-    KM_TRY(add_label_sums(f, err));
+    if (engine->base.share) {
+        f->kept_bytes += tables * numbers * 8;
+        f->partial += (km_cu_ptr)(tables * numbers * 8);
+    } else {
+        KM_TRY(km_cuda_add_in_order(engine, f->totals, f->partial, tables, numbers, err));
+    }
+    KM_TRY(add_label_sums(f, first_chunk, err));
     return take_labels(f, err);
 }
 
@@ -365,6 +403,7 @@ static km_status finish_group(finisher *f, km_error *err) {
     KM_TRY_GOTO(put_models(f, err));
     for (int64_t chunk = 0; chunk < f->engine->chunks_count; chunk += f->slice_chunks)
         KM_TRY_GOTO(finish_slice(f, chunk, err));
+    KM_TRY_GOTO(add_kept(f, err));
     status = take_sums(f, err);
 done:
     free(f->host);

@@ -10,6 +10,7 @@
 #include "../module_state.h"
 #include "../resident.h"
 #include "../rounding.h"
+#include "../share.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,8 @@ static km_status fetch_points(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
     int64_t raw_bytes = raw_bytes_of(load), count, bytes;
     if (engine->fetched) return KM_OK;
-    if (km_mul_overflows(&count, load->n + KM_PAD_ROWS, load->d) || km_mul_overflows(&bytes, count, 8))
+    if (km_mul_overflows(&count, load->n + KM_PAD_ROWS + KM_GUEST_ROWS, load->d) ||
+        km_mul_overflows(&bytes, count, 8))
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many", (long long)load->n,
                        (long long)load->d);
     KM_TRY(km_cuda_reserve(engine, &engine->points, count * engine->real_bytes, "the table of points", err));
@@ -164,27 +166,50 @@ km_status km_cuda_load_weights(km_cuda_engine *engine, const km_data *data, km_e
     return km_cuda_launch(engine, engine->kernels->load_weights, blocks, 1, arguments, err);
 }
 
-// Adds one number of each subchunk, to the second result.
+// Of all ranks' chunks, or subchunks of chunks.
+static int64_t parts_of_all(const loader *load, int64_t per_chunk) {
+    return per_chunk == 1 ? km_chunks_of(load->engine->base.n_all)
+                          : km_divide_up(load->engine->base.n_all, KM_CHUNK_POINTS / per_chunk);
+}
+
+// Adds one number of each subchunk of all ranks, to the second result.
 static km_status add_subchunks(loader *load, km_cu_ptr subchunk_sums, km_error *err) {
     km_cuda_engine *engine = load->engine;
-    void *arguments[] = {&subchunk_sums, &engine->subchunks_count, &load->sum};
+    km_share *share = engine->base.share;
+    long long subchunks = parts_of_all(load, KM_SUBCHUNKS_PER_CHUNK);
+    KM_TRY(km_cuda_gather(engine, load->partial, subchunk_sums, subchunks,
+                          km_share_chunk(share) * KM_SUBCHUNKS_PER_CHUNK, engine->subchunks_count, 1, err));
+    void *arguments[] = {share ? &load->partial : &subchunk_sums, &subchunks, &load->sum};
     return km_cuda_launch(engine, engine->kernels->load_add, 1, 1, arguments, err);
 }
 
-// Reads so many results; refuses the points if a value is not finite.
-static km_status get_results(loader *load, int64_t count, km_error *err) {
+// Refuses the points if a value is not finite.
+static km_status check_values(loader *load, km_error *err) {
     uint64_t bad; // i * d + f
-    KM_TRY(km_cuda_get(load->engine, load->results, load->bad, count * 8, err));
-    memcpy(&bad, load->results, sizeof bad);
+    KM_TRY(km_cuda_get(load->engine, &bad, load->bad, sizeof bad, err));
     if (bad == UINT64_MAX) return KM_OK;
     return km_data_refuse_value(load->data, (int64_t)bad / load->d, (int64_t)bad % load->d, err);
+}
+
+// With other ranks all end here where one has such a value, before anything is joined.
+static km_status agree(loader *load, km_error *err) {
+    km_share *share = load->engine->base.share;
+    return share ? km_share_agree(share, check_values(load, err), err) : KM_OK;
+}
+
+// Reads so many results, behind the index of the first bad value.
+static km_status get_results(loader *load, int64_t count, km_error *err) {
+    uint64_t bad;
+    KM_TRY(km_cuda_get(load->engine, load->results, load->bad, count * 8, err));
+    memcpy(&bad, load->results, sizeof bad);
+    return bad == UINT64_MAX ? KM_OK : check_values(load, err);
 }
 
 static km_status reserve_tables(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
     int64_t d8 = km_divide_up(load->d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
-            partial = engine->chunks_count * 4 * d8, results = 2 * 8 + 4 * d8;
-    if (partial < engine->subchunks_count * 8) partial = engine->subchunks_count * 8;
+            partial = parts_of_all(load, 1) * 4 * d8, results = 2 * 8 + 4 * d8;
+    partial = km_max(partial, parts_of_all(load, KM_SUBCHUNKS_PER_CHUNK) * 8);
     // As large as any step of loading needs.
     int64_t bytes = 3 * d8 + KM_ALIGN_BYTES + results + partial, all;
     all = km_cuda_steps_of(engine->base.plan, load->n).work;
@@ -211,11 +236,15 @@ static km_status sums(loader *load, const double *origin, km_error *err) {
     int64_t per_block = load->d < KM_THREADS ? load->d : KM_THREADS;
     void *sum_arguments[] = {&load->raw,    &engine->weights.address, &load->n,
                              &load->origin, &load->partial,           &load->bad};
-    void *reduce_arguments[] = {&load->partial, &engine->chunks_count, &load->reduced};
+    long long chunks = parts_of_all(load, 1);
+    void *reduce_arguments[] = {&load->partial, &chunks, &load->reduced};
     KM_TRY(km_cuda_put(engine, load->origin, origin, load->d * 8, err));
     KM_TRY(km_cuda_launch(engine,
                           load->raw_type == KM_FLOAT32 ? kernels->load_sums_f32 : kernels->load_sums_f64,
                           engine->chunks_count, km_divide_up(load->d, per_block), sum_arguments, err));
+    KM_TRY(agree(load, err));
+    KM_TRY(km_cuda_gather(engine, load->partial, load->partial, chunks, km_share_chunk(engine->base.share),
+                          engine->chunks_count, 4 * load->d, err));
     KM_TRY(km_cuda_launch(engine, kernels->load_reduce, 4 * km_divide_up(load->d, KM_REDUCED_NUMBERS), 1,
                           reduce_arguments, err));
     return get_results(load, 2 + 4 * load->d, err);
@@ -241,7 +270,10 @@ static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
     km_cuda_engine *engine = load->engine;
     KM_TRY(km_cuda_clear(engine, load->bad, 0xff, 8, err));
     KM_TRY(add_subchunks(load, engine->subchunk_weights.address, err));
-    KM_TRY(km_data_read(load->first, load->data, 0, 1, KM_FLOAT64, err));
+    if (engine->base.share)
+        KM_TRY(km_data_read_shared(load->first, load->data, &(int64_t){0}, 1, err));
+    else
+        KM_TRY(km_data_read(load->first, load->data, 0, 1, KM_FLOAT64, err));
     KM_TRY(sums(load, load->first, err));
     stats->total_weight = load->results[1];
     if (take_statistics(load, stats, load->first)) return KM_OK;
@@ -262,6 +294,7 @@ static km_status transform(loader *load, double *total_square, const km_load_par
     KM_TRY(km_cuda_launch(
         engine, load->raw_type == KM_FLOAT32 ? kernels->load_transform_f32 : kernels->load_transform_f64,
         engine->subchunks_count, 1, arguments, err));
+    KM_TRY(agree(load, err));
     KM_TRY(add_subchunks(load, load->partial, err));
     KM_TRY(get_results(load, 2, err));
     *total_square = load->results[1];
@@ -298,7 +331,7 @@ km_status km_cuda_load_box(km_cuda_engine *engine, const km_data_stats *stats, c
 }
 
 km_status km_cuda_load_end(km_cuda_engine *engine, const km_data_stats *stats, km_error *err) {
-    double rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type);
+    double rounding2 = km_mean_rounding2(engine->base.n_all, engine->base.plan->spec.type);
     engine->total_square = stats->total_square;
     engine->rounding_shift = rounding2 * stats->total_square / stats->total_weight;
     engine->square_min = rounding2 * stats->typical_square;
@@ -342,6 +375,7 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
         return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
     KM_TRY(loader_init(&load, engine, data, err));
     engine->base.n = engine->base.n_all = load.n;
+    if (engine->base.share) engine->base.n_all = engine->base.share->n_all;
     engine->subchunks_count = km_divide_up(load.n, KM_SUBCHUNK_POINTS);
     engine->chunks_count = km_divide_up(load.n, KM_CHUNK_POINTS);
     if (engine->is_csr) return km_cuda_load_sparse(engine, stats, data, params, err);
@@ -352,10 +386,13 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     KM_TRY_GOTO(km_cuda_load_weights(engine, data, err));
     KM_TRY_GOTO(statistics(&load, stats, err));
     KM_TRY_GOTO(report_transfer(&load, err));
-    KM_TRY_GOTO(km_transform_choose(params, stats, data, spec->type, err));
+    status = km_transform_choose(params, stats, data, spec->type, err);
+    if (status == KM_ERROR_DATA) status = km_share_agree(engine->base.share, status, err); // all found it
+    if (status != KM_OK) goto done;
     KM_TRY_GOTO(transform(&load, &stats->total_square, params, err));
     KM_TRY_GOTO(km_cuda_load_box(engine, stats, params, err));
-    status = km_cuda_load_end(engine, stats, err);
+    KM_TRY_GOTO(km_cuda_load_end(engine, stats, err));
+    status = km_cuda_nccl_open(engine, err);
 done:
     if (status != KM_OK) { // the engine may try other points
         km_cuda_release(engine, &engine->points);
@@ -365,8 +402,8 @@ done:
     return status;
 }
 
-km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
-                       km_error *err) {
+km_status km_cuda_own_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
+                           km_error *err) {
     int64_t d = engine->base.d, indices_bytes = km_divide_up(count * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     for (int64_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= engine->base.n)
@@ -379,4 +416,23 @@ km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indic
     KM_TRY(km_cuda_launch(engine, engine->kernels->rows, km_divide_up(count * d, KM_THREADS), 1, arguments,
                           err));
     return km_cuda_get(engine, out, to, count * d * 8, err);
+}
+
+km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
+                       km_error *err) {
+    km_share *share = engine->base.share;
+    if (!share) return km_cuda_own_rows(engine, out, indices, count, err);
+    int64_t d = engine->base.d, own_count = 0;
+    int64_t *own = malloc((size_t)(count + 1) * sizeof *own);
+    double *rows = malloc((size_t)(count * d + 1) * sizeof *rows);
+    km_status status = own && rows ? KM_OK : km_fail_memory(err, "rows of points", count * (d + 1) * 8);
+    for (int64_t i = 0; i < count && status == KM_OK; i++)
+        if (km_share_has(share, indices[i])) own[own_count++] = indices[i] - share->first;
+    if (status == KM_OK && own_count > 0) status = km_cuda_own_rows(engine, rows, own, own_count, err);
+    memset(out, 0, (size_t)(count * d) * sizeof *out);
+    for (int64_t i = 0, at = 0; i < count && status == KM_OK; i++)
+        if (km_share_has(share, indices[i])) memcpy(out + i * d, rows + at++ * d, (size_t)d * sizeof *out);
+    free(own);
+    free(rows);
+    return status == KM_OK ? km_share_sum(share, out, count * d, err) : status;
 }

@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cuda.h"
+#include <string.h>
 
 static void put_constants(void **constants, const km_cuda_engine *engine) {
     for (int i = 0; i < KM_CONSTANTS_MAX; i++)
@@ -35,7 +36,10 @@ km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err)
     for (int i = 0; i < kernels->facts.launches_count; i++) {
         const km_pass_launch *launch = &kernels->launches[i];
         if (launch->stage != stage) continue;
+        KM_TRY(km_cuda_join_before(engine, launch->kernel, err));
         km_pass_args args = pass_args(engine, launch->part);
+        // The lattice of all points, of which a share of them may lie beyond.
+        if (strcmp(launch->kernel, "km_tensor_lattice") == 0) args.n = engine->base.n_all;
         void *arguments[] = {&args};
         KM_CU(cuLaunchKernel(kernels->functions[i], launch->grid_x, launch->grid_y, 1, launch->block, 1, 1,
                              launch->shared_bytes, engine->stream, arguments, NULL));
@@ -68,7 +72,10 @@ km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err) {
 
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
     int64_t zero = engine->kernels->facts.workspace_bytes_zero, all = engine->workspace.bytes;
-    if (engine->prepared || engine->has_no_pass) return KM_OK;
+    int64_t is_prepared = engine->prepared;
+    if (engine->has_no_pass) return KM_OK;
+    KM_TRY(km_cuda_least_of_ranks(engine, &is_prepared, 1, err)); // all or none: they join their lattices
+    if (is_prepared) return KM_OK;
     KM_TRY(km_cuda_clear(engine, engine->workspace.address, 0, zero > 0 && zero < all ? zero : all, err));
     KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_LOAD, err));
     KM_TRY(km_cuda_wait(engine, err));

@@ -6,6 +6,8 @@
 #include "cuda.h"
 #include "../../templates/relocation.h"
 #include "../seed.h"
+#include "../share.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +139,75 @@ static km_status look_up(relocation *r, int64_t found, km_error *err) {
         KM_TRY(km_cuda_get(engine, &moved->weight, engine->weights.address + (km_cu_ptr)(moved->point * 8), 8,
                            err));
     }
-    return found > 0 ? km_cuda_rows(engine, r->rows, r->picks, found, err) : KM_OK;
+    return found > 0 ? km_cuda_own_rows(engine, r->rows, r->picks, found, err) : KM_OK;
+}
+
+// With other ranks -----------------------------------------------------------------------------------------------
+
+// A rank's point: its numbers, then its row. The squared distance is that of km_assign, to the bit.
+enum { SQUARE, POINT, FROM, WEIGHT, IS_THERE, HEAD };
+
+static void put_far(double *to, const relocation *r, int64_t i) {
+    int64_t d = r->engine->base.d;
+    const km_relocated_point *moved = &r->moved[i];
+    const double *x = r->rows + i * d, *c = r->before + moved->from * d;
+    double square = 0;
+    for (int64_t f = 0; f < d; f++) {
+        double t = x[f] - c[f];
+        square = fma(t, t, square);
+    }
+    to[SQUARE] = square;
+    to[POINT] = (double)(r->engine->base.share->first + moved->point);
+    to[FROM] = moved->from;
+    to[WEIGHT] = moved->weight;
+    to[IS_THERE] = 1;
+    memcpy(to + HEAD, x, (size_t)d * sizeof *x);
+}
+
+static int is_same(const double *a, const double *b, int64_t d) {
+    int64_t f = 0;
+    while (f < d && a[f] == b[f]) f++;
+    return f == d;
+}
+
+// The farthest that none of those taken equals; NULL: there is none left.
+static double *take_farthest(double *all, int64_t count, int64_t width, const relocation *r, int64_t taken) {
+    int64_t d = r->engine->base.d;
+    double *best = NULL;
+    for (double *far = all; far < all + count * width; far += width) {
+        int is_new = far[IS_THERE] != 0;
+        for (int64_t i = 0; i < taken && is_new; i++) is_new = !is_same(r->rows + i * d, far + HEAD, d);
+        if (!is_new) continue;
+        if (!best || far[SQUARE] > best[SQUARE] || (far[SQUARE] == best[SQUARE] && far[POINT] < best[POINT]))
+            best = far;
+    }
+    return best;
+}
+
+// Of the farthest points of each rank those of all.
+static km_status join_far(relocation *r, int64_t *found, km_error *err) {
+    km_share *share = r->engine->base.share;
+    if (!share) return KM_OK;
+    int64_t d = r->engine->base.d, width = HEAD + d, size = share->ranks->size, count = size * r->wanted;
+    double *own = calloc((size_t)(r->wanted * width), sizeof *own),
+           *all = malloc((size_t)(count * width) * sizeof *all);
+    km_status status = own && all ? KM_OK : km_fail_memory(err, "the farthest points", count * width * 8);
+    for (int64_t i = 0; i < *found && status == KM_OK; i++) put_far(own + i * width, r, i);
+    if (status == KM_OK)
+        status =
+            km_share_gather(share, all, count, own, share->ranks->rank * r->wanted, r->wanted, width, err);
+    *found = 0;
+    while (status == KM_OK && *found < r->wanted) {
+        double *far = take_farthest(all, count, width, r, *found);
+        if (!far) break;
+        r->moved[*found] = (km_relocated_point){
+            .point = (long long)far[POINT], .from = (int)far[FROM], .weight = far[WEIGHT]};
+        memcpy(r->rows + *found * d, far + HEAD, (size_t)d * sizeof *far);
+        ++*found;
+    }
+    free(own);
+    free(all);
+    return status;
 }
 
 // Gives the points to the empty clusters, in order. Clusters that get none are marked as given up.
@@ -145,7 +215,6 @@ static km_status give_points(relocation *r, int64_t found, km_error *err) {
     km_cuda_engine *engine = r->engine;
     int64_t next = 0;
     km_slot_record *record = &km_cuda_records(engine)[r->slot];
-    KM_TRY(look_up(r, found, err));
     for (int64_t j = 0; j < r->k; j++) {
         if (!is_empty(r, j)) continue;
         r->given_up[j] = next == found || record->state.at_limit;
@@ -172,6 +241,8 @@ km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved,
     KM_TRY_GOTO(relocation_begin(&r, err));
     KM_TRY_GOTO(measure(&r, err));
     KM_TRY_GOTO(search(&r, moved, err));
+    KM_TRY_GOTO(look_up(&r, *moved, err));
+    KM_TRY_GOTO(join_far(&r, moved, err));
     status = give_points(&r, *moved, err);
 done:
     relocation_free(&r);

@@ -34,6 +34,7 @@ static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t pi
     const int64_t spare = 256 << 20;
     size_t left = 0, all = 0;
     int64_t room = km_cuda_scratch_bytes(engine), work = engine->work.bytes;
+    if (engine->base.share) chains = km_min(chains, KM_GUEST_ROWS / (KM_CANDIDATES_MAX + 1));
     if (nearest_bytes(engine, chains) <= room && work_bytes(engine, chains, picks) <= work) return chains;
     engine->driver->cuMemGetInfo(&left, &all);
     for (; chains > 1; chains--) {
@@ -105,7 +106,7 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
                        void *progress_user, km_error *err) {
     if (chains_count < 1 || picks < 1) return KM_OK;
     if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
-    int64_t together = chains_at_once(engine, chains_count, picks), done = 0;
+    int64_t together = chains_at_once(engine, chains_count, picks), picks_done = 0;
     km_seed_args args = {.points = (const void *)(uintptr_t)engine->points.address,
                          .weights = (const double *)(uintptr_t)engine->weights.address,
                          .n = engine->base.n,
@@ -114,24 +115,36 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
                          .picks_count = picks,
                          .seed = seed};
     km_cu_ptr tables;
+    km_cuda_seed_share *shared = NULL;
+    km_status status = KM_OK;
+    KM_TRY(km_cuda_least_of_ranks(engine, &together, 1, err));
     KM_TRY(reserve(engine, &args, &tables, together, picks, err));
+    if (engine->base.share) KM_TRY(km_cuda_seed_share_create(&shared, engine, together, err));
     for (int64_t first = 0; first < chains_count; first += together) {
         args.chains = (int)(chains_count - first < together ? chains_count - first : together);
         args.first_restart = first_restart + first;
+        int64_t *of_chains = indices + first * picks;
         for (int64_t pick = 0; pick < picks; pick++) {
-            KM_TRY(draw(engine, &args, pick, picks, err));
-            KM_TRY(pass(engine, &args, tables, pick, err));
+            KM_TRY_GOTO(shared ? km_cuda_seed_share_draw(shared, &args, of_chains, pick, picks, err)
+                               : draw(engine, &args, pick, picks, err));
+            KM_TRY_GOTO(pass(engine, &args, tables, pick, err));
             if ((pick + 1) % QUEUED_PICKS && pick + 1 < picks) continue;
-            KM_TRY(km_cuda_wait(engine, err));
-            done = (first * picks + (pick + 1) * args.chains) / chains_count;
-            if (progress && progress(progress_user, done))
-                return km_fail(err, KM_ERROR_INTERRUPTED,
-                               "interrupted while seeding, after pick %lld of %lld", (long long)done,
-                               (long long)picks);
+            KM_TRY_GOTO(km_cuda_wait(engine, err));
+            picks_done = (first * picks + (pick + 1) * args.chains) / chains_count;
+            if (!progress || !progress(progress_user, picks_done)) continue;
+            status = km_fail(err, KM_ERROR_INTERRUPTED, "interrupted while seeding, after pick %lld of %lld",
+                             (long long)picks_done, (long long)picks);
+            goto done;
         }
-        KM_TRY(draw(engine, &args, picks, picks, err));
-        KM_TRY(km_cuda_get(engine, indices + first * picks, (km_cu_ptr)(uintptr_t)args.picks,
-                           args.chains * picks * 8, err));
+        if (shared) {
+            KM_TRY_GOTO(km_cuda_seed_share_draw(shared, &args, of_chains, picks, picks, err));
+            continue;
+        }
+        KM_TRY_GOTO(draw(engine, &args, picks, picks, err));
+        KM_TRY_GOTO(
+            km_cuda_get(engine, of_chains, (km_cu_ptr)(uintptr_t)args.picks, args.chains * picks * 8, err));
     }
-    return km_cuda_prepare(engine, err); // passes come next
+done:
+    km_cuda_seed_share_free(&shared);
+    return status == KM_OK ? km_cuda_prepare(engine, err) : status; // passes come next
 }

@@ -156,11 +156,9 @@ done:
 
 static km_status launch(silhouette_pass *p, km_error *err) {
     long long blocks = blocks_of(p), numbers = p->count;
-    void *add_arguments[] = {&p->partial, &blocks, &numbers, &p->totals};
     if (!has_tiles(p)) KM_TRY(launch_points(p, err));
     for (int first = 0; has_tiles(p) && first < p->count;) KM_TRY(launch_group(p, &first, err));
-    return km_cuda_launch(p->engine, p->engine->kernels->finish_add,
-                          km_divide_up(numbers, KM_REDUCED_NUMBERS), 1, add_arguments, err);
+    return km_cuda_add_in_order(p->engine, p->totals, p->partial, blocks, numbers, err);
 }
 
 static km_status run_batch(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,

@@ -9,6 +9,7 @@
 #include "../criteria/means.h"
 #include "../pages.h"
 #include "../threads.h"
+#include "devices.h"
 #include "job.h"
 
 #include <math.h>
@@ -76,6 +77,7 @@ static km_fit_params completed(const km_fit_params *params, const km_spec *spec)
         own = *params;
     else
         km_fit_params_init(&own);
+    if (own.devices_count == 1) own.device = own.devices[0];
     if (own.communicator && own.device == KM_DEVICE_AUTO) own.device = KM_HOST;
     if (own.communicator && own.threads == 0)
         own.threads = km_max(1, km_host_threads(0) / km_max(own.communicator->local_size, 1));
@@ -240,6 +242,7 @@ static void tell_ranks(const km_fit_job *f, const km_error *err) {
 
 km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, const km_fit_params *params,
                  km_error *err) {
+    if (params && params->devices_count > 1) return km_fit_on_devices(out, spec, data, params, err);
     km_fit_params own = completed(params, spec);
     km_error unasked = {{0}};
     *out = NULL;

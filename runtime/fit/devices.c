@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+// A fit on several GPUs of this machine: ranks (share.h), each a thread with a GPU and its chunks of the points. The
+// first is the caller's thread and asks its callback; the result is the first's, with the labels of all.
+#include "../../base/error.h"
+#include "../../base/log.h"
+#include "../../base/size.h"
+#include "../share.h"
+#include "devices.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The sum of what all ranks come with. The next one begins when all have taken it.
+typedef struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    int64_t size, arrived, left;
+    double *sums;
+    int64_t room;
+    int is_lost; // a rank has failed
+} meeting;
+
+typedef struct gpu_rank {
+    meeting *at;
+    km_communicator communicator;
+    km_fit_params params;
+    const km_spec *spec;
+    km_data *part;
+    km_result *result;
+    km_status status;
+    km_error err;
+    pthread_t thread;
+    int is_running;
+} gpu_rank;
+
+static void lose(meeting *m) {
+    m->is_lost = 1;
+    pthread_cond_broadcast(&m->moved);
+}
+
+static int add(meeting *m, const double *values, int64_t count) {
+    if (m->arrived == 0 && m->room < count) {
+        double *more = realloc(m->sums, (size_t)count * sizeof *more);
+        if (!more) return 0;
+        m->sums = more;
+        m->room = count;
+    }
+    for (int64_t i = 0; i < count; i++) m->sums[i] = m->arrived == 0 ? values[i] : m->sums[i] + values[i];
+    return 1;
+}
+
+static int sum(void *user, double *values, int64_t count) {
+    meeting *m = ((gpu_rank *)user)->at;
+    pthread_mutex_lock(&m->lock);
+    while (m->left > 0 && !m->is_lost) pthread_cond_wait(&m->moved, &m->lock); // of the sum before
+    if (!m->is_lost && !add(m, values, count)) lose(m);
+    if (!m->is_lost && ++m->arrived == m->size) {
+        m->left = m->size;
+        m->arrived = 0;
+        pthread_cond_broadcast(&m->moved);
+    }
+    while (m->left == 0 && !m->is_lost) pthread_cond_wait(&m->moved, &m->lock);
+    if (m->left > 0) {
+        memcpy(values, m->sums, (size_t)count * sizeof *values);
+        if (--m->left == 0) pthread_cond_broadcast(&m->moved);
+    }
+    int is_lost = m->is_lost;
+    pthread_mutex_unlock(&m->lock);
+    return is_lost;
+}
+
+static void fail(void *user, const char *sentence) {
+    meeting *m = ((gpu_rank *)user)->at;
+    (void)sentence; // the rank's own error has it
+    pthread_mutex_lock(&m->lock);
+    lose(m);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static int is_lost(void *user) {
+    meeting *m = ((gpu_rank *)user)->at;
+    pthread_mutex_lock(&m->lock);
+    int lost = m->is_lost;
+    pthread_mutex_unlock(&m->lock);
+    return lost;
+}
+
+static void *run(void *user) {
+    gpu_rank *own = user;
+    own->status = km_fit(&own->result, own->spec, own->part, &own->params, &own->err);
+    return NULL;
+}
+
+// The labels of all parts, in the first one's result.
+static km_status join_labels(gpu_rank *all, int64_t count, int64_t n, km_error *err) {
+    km_result *first = all[0].result;
+    km_model *models = (km_model *)first->models; // the result's own
+    for (int64_t m = 0; m < first->models_count; m++) {
+        if (!models[m].labels) continue;
+        int32_t *labels = km_result_alloc_large((km_result_owner *)first, n, sizeof *labels, err);
+        if (!labels) return KM_ERROR_MEMORY;
+        for (int64_t r = 0; r < count; r++) {
+            const km_result *of = all[r].result;
+            memcpy(labels + of->first_row, of->models[m].labels, (size_t)of->rows * sizeof *labels);
+        }
+        models[m].labels = labels;
+        models[m].labels_elsewhere = 0;
+    }
+    first->rows = first->rows_all;
+    return KM_OK;
+}
+
+// The error of the rank that failed by itself; the others say that another one has ended.
+static km_status first_error(const gpu_rank *all, int64_t count, km_error *err) {
+    const gpu_rank *wrong = NULL;
+    for (int64_t r = 0; r < count; r++) {
+        const gpu_rank *own = &all[r];
+        if (own->status == KM_OK) continue;
+        int is_own = own->status != KM_ERROR_IO || !strstr(own->err.text, "another rank has ended");
+        if (!wrong || (is_own && wrong->status == KM_ERROR_IO)) wrong = own;
+        if (is_own) break;
+    }
+    return wrong ? km_fail(err, wrong->status, "%s", wrong->err.text) : KM_OK;
+}
+
+static km_status fit_on(km_result **out, const km_spec *spec, const km_data *data,
+                        const km_fit_params *params, int64_t count, km_error *err) {
+    meeting m = {.size = count};
+    gpu_rank *all = calloc((size_t)count, sizeof *all);
+    km_status status = KM_OK;
+    if (!all) return km_fail_memory(err, "the ranks of GPUs", count * (int64_t)sizeof *all);
+    pthread_mutex_init(&m.lock, NULL);
+    pthread_cond_init(&m.moved, NULL);
+    for (int64_t r = 0; r < count && status == KM_OK; r++) {
+        int64_t first, points;
+        gpu_rank *own = &all[r];
+        *own = (gpu_rank){.at = &m, .spec = spec, .params = *params};
+        own->communicator = (km_communicator){r, count, count, sum, fail, own, is_lost};
+        own->params.communicator = &own->communicator;
+        own->params.device = params->devices[r];
+        own->params.devices_count = 0;
+        if (r > 0) {
+            own->params.log = NULL;
+            own->params.progress = NULL;
+        }
+        km_share_of(&first, &points, km_data_points(data), r, count);
+        status = km_data_range(&own->part, data, first, points, err);
+    }
+    for (int64_t r = 1; r < count && status == KM_OK; r++) {
+        all[r].is_running = pthread_create(&all[r].thread, NULL, run, &all[r]) == 0;
+        if (!all[r].is_running) {
+            status = km_fail(err, KM_ERROR_MEMORY, "no thread for GPU %d", params->devices[r]);
+            fail(&all[r], "");
+        }
+    }
+    if (status == KM_OK) run(&all[0]);
+    for (int64_t r = 1; r < count; r++)
+        if (all[r].is_running) pthread_join(all[r].thread, NULL);
+    if (status == KM_OK) status = first_error(all, count, err);
+    if (status == KM_OK) status = join_labels(all, count, km_data_points(data), err);
+    if (status == KM_OK) {
+        *out = all[0].result;
+        all[0].result = NULL;
+    }
+    for (int64_t r = 0; r < count; r++) {
+        km_result_destroy(&all[r].result);
+        km_data_destroy(&all[r].part);
+    }
+    free(m.sums);
+    free(all);
+    pthread_mutex_destroy(&m.lock);
+    pthread_cond_destroy(&m.moved);
+    return status;
+}
+
+// How many GPUs have enough to do, by the plan of one with all points: a join takes some 15 us, so a GPU's part of a
+// pass shall take at least 100. `why`: where not all do.
+static km_status choose(int64_t *count, char *why, size_t size, const km_spec *spec, const km_data *data,
+                        const km_fit_params *params, km_error *err) {
+    const double part_ms = 0.1;
+    km_spec own;
+    km_plan plan;
+    km_error reason = {{0}};
+    km_fit_params one = *params;
+    one.device = params->devices[0];
+    one.devices_count = 0;
+    KM_TRY(km_spec_copy(&own, spec, err));
+    km_plan_init(&plan);
+    km_status status = km_spec_fix(&own, "design", "tensor", &reason);
+    if (status == KM_OK) status = km_fit_plan(&plan, &own, data, &one, &reason);
+    int64_t most = params->devices_count;
+    *count = most;
+    if (status == KM_ERROR_PLAN || status == KM_ERROR_SPEC) {
+        *count = 1;
+        snprintf(why, size, "%.*s", (int)size - 1, reason.text);
+    } else if (status == KM_OK) {
+        double pass_ms = plan.estimates[KM_DESIGN_TENSOR].total_ns * (double)plan.points * 1e-6;
+        *count = km_max(1, km_min(most, (int64_t)(pass_ms / part_ms)));
+        *count = km_min(*count, km_chunks_of(km_data_points(data)));
+        snprintf(why, size, "a pass takes about %.2g ms on one, and more would cost more than they save",
+                 pass_ms);
+    } else if (status != KM_ERROR_MEMORY) { // all points need not fit one GPU
+        km_fail(err, status, "%s", reason.text);
+    }
+    km_plan_clear(&plan);
+    km_spec_clear(&own);
+    return status == KM_ERROR_MEMORY || *count == 1 ? KM_OK : status;
+}
+
+static km_status check(const km_spec *spec, const km_fit_params *params, km_error *err) {
+    if (params->communicator)
+        return km_fail(err, KM_ERROR_USAGE,
+                       "a rank has one GPU: leave either the communicator or devices out");
+    if (spec->target.kind == KM_TARGET_CPU)
+        return km_fail(err, KM_ERROR_USAGE, "devices are GPUs, and the target is the CPU");
+    for (int64_t i = 0; i < params->devices_count; i++) {
+        if (params->devices[i] < 0)
+            return km_fail(err, KM_ERROR_USAGE, "device %d is no CUDA ordinal", params->devices[i]);
+        for (int64_t j = 0; j < i; j++)
+            if (params->devices[i] == params->devices[j])
+                return km_fail(err, KM_ERROR_USAGE, "device %d is named twice", params->devices[i]);
+    }
+    return KM_OK;
+}
+
+km_status km_fit_on_devices(km_result **out, const km_spec *spec, const km_data *data,
+                            const km_fit_params *params, km_error *err) {
+    int64_t count;
+    char why[512] = "";
+    km_error unasked = {{0}};
+    km_device *held = NULL;
+    if (!err) err = &unasked;
+    *out = NULL;
+    KM_TRY(check(spec, params, err));
+    // Its context stays from the first plan on.
+    KM_TRY(km_device_open(&held, params->devices[0], params->compiler, NULL, err));
+    km_status status = choose(&count, why, sizeof why, spec, data, params, err);
+    if (status == KM_OK && count > 1) {
+        km_log_line(params->log, KM_LOG_INFO, "devices: %lld GPUs share the points", (long long)count);
+        status = fit_on(out, spec, data, params, count, err);
+    } else if (status == KM_OK) {
+        km_fit_params one = *params;
+        one.device = params->devices[0];
+        one.devices_count = 0;
+        status = km_fit(out, spec, data, &one, err);
+        count = 1;
+    }
+    km_device_close(&held);
+    if (status == KM_OK && count < params->devices_count)
+        km_result_warn((km_result_owner *)*out, params->log, "%lld of %lld GPUs %s used: %s",
+                       (long long)count, (long long)params->devices_count, count == 1 ? "is" : "are", why);
+    return status;
+}
