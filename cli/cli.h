@@ -28,6 +28,8 @@ void cli_ranks_begin(int *argc, char ***argv);
 int cli_ranks_end(int exit);
 // The others; NULL: there are none.
 const km_communicator *cli_ranks(void);
+// The GPU of this rank, of those of its machine, where the target says no more than cuda. Without others `device`.
+int cli_ranks_device(int device);
 // The largest exit status of any rank, after the lowest that failed has said why. Without others `exit`.
 int cli_ranks_agree(int exit);
 

@@ -99,10 +99,15 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     options->fit.device = KM_DEVICE_AUTO;
     int exit = cli_devices_take(&options->several, &options->changes, command);
     if (exit) return exit;
+    if (options->several.count && cli_ranks())
+        return cli_usage(command, "a rank has one GPU: give --target cuda, and a rank for each");
     options->fit.devices = options->several.devices;
     options->fit.devices_count = options->several.count;
     exit = cli_changes_apply(&job->spec, &options->fit.device, &options->changes, command);
     if (exit) return exit;
+    const char *target = options->changes.target;
+    if (job->spec.target.kind == KM_TARGET_CUDA && (!target || strncmp(target, "cuda:", 5) != 0))
+        options->fit.device = cli_ranks_device(options->fit.device);
     if (options->algorithm) cli_fit_algorithm_find(&options->fit.algorithm, options->algorithm, 1);
     if (options->n_init) job->spec.n_init = options->n_init;
     if (options->refine) km_spec_set_refine(&job->spec, options->refine, NULL);

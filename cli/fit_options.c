@@ -354,7 +354,7 @@ const cli_option cli_fit_options[] = {
      "auto (default): whichever is estimated to be faster"},
     {CLI_TARGET, "target", 't', "TARGET",
      "auto (default: the GPU where there is one, but for fits that the\nCPU does in less time), cpu, cuda, "
-     "cuda:N"},
+     "cuda:N; cuda:N,N or cuda:all: GPUs that share the points"},
     CLI_WEIGHTS_OPTIONS,
     {CLI_CRITERION, "criterion", 0, "NAME",
      "what decides the best K; default: auto, several criteria and whether\nclusters are apart; 'list' shows "

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 static km_communicator ranks;
+static int local_rank;           // on this machine
 static int told = STDERR_FILENO; // the terminal's, also where stderr is kept
 static int kept = -1;            // what a rank but 0 has said; -1: of rank 0, or it cannot be kept
 
@@ -50,14 +51,20 @@ void cli_ranks_begin(int *argc, char ***argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
         MPI_Comm_size(here, &local);
+        MPI_Comm_rank(here, &local_rank);
         MPI_Comm_free(&here);
     }
-    ranks = (km_communicator){rank, size, local, sum, end_all, NULL};
+    ranks = (km_communicator){rank, size, local, sum, end_all, NULL, NULL};
     if (rank > 0) keep_quiet();
 }
 
 const km_communicator *cli_ranks(void) {
     return &ranks;
+}
+
+int cli_ranks_device(int device) {
+    int count = km_device_count();
+    return count > 0 ? local_rank % count : device;
 }
 
 // Lines that were kept, each with the rank's name.

@@ -72,12 +72,18 @@ static int are_runs(const km_checkpoint *c) {
     return at == c->count;
 }
 
-static km_status parse(km_checkpoint *c, const char *path, const char *text, int64_t size, km_error *err) {
+static km_status check_whole(const char *path, const char *text, int64_t size, km_error *err) {
     int64_t words = (size - HEAD - WORD) / WORD;
     if (size < HEAD + WORD || memcmp(text, magic, MAGIC) != 0 || (size - HEAD) % WORD != 0 ||
         get_word(text + MAGIC + WORD) != (uint64_t)words ||
         get_word(text + size - WORD) != XXH3_64bits(text, (size_t)(size - WORD)))
         return km_fail(err, KM_ERROR_DATA, "%s is no checkpoint, or not a whole one", path);
+    return KM_OK;
+}
+
+static km_status parse(km_checkpoint *c, const char *path, const char *text, int64_t size, km_error *err) {
+    int64_t words = (size - HEAD - WORD) / WORD;
+    KM_TRY(check_whole(path, text, size, err));
     if (get_word(text + MAGIC) != c->key)
         return km_fail(
             err, KM_ERROR_DATA,
@@ -99,6 +105,15 @@ static km_status read_own(km_checkpoint *c, const char *path, km_error *err) {
     if (c->share && c->share->ranks->rank != 0) return KM_OK;
     KM_TRY(km_file_read(&text, &size, path, 0, err));
     km_status status = parse(c, path, text, size, err);
+    free(text);
+    return status;
+}
+
+km_status km_checkpoint_check(const char *path, km_error *err) {
+    char *text;
+    int64_t size;
+    KM_TRY(km_file_read(&text, &size, path, 0, err));
+    km_status status = check_whole(path, text, size, err);
     free(text);
     return status;
 }

@@ -36,6 +36,8 @@ typedef struct km_checkpoint {
     const km_log *log;
 } km_checkpoint;
 
+// Whether the file is a whole checkpoint, of whatever fit: as km_checkpoint_read.
+km_status km_checkpoint_check(const char *path, km_error *err);
 // Takes the runs of a file, on all ranks. KM_ERROR_IO: it cannot be read; KM_ERROR_DATA: it is no whole checkpoint, or
 // that of another fit.
 km_status km_checkpoint_read(km_checkpoint *checkpoint, const char *path, km_error *err);

@@ -180,6 +180,7 @@ static km_result *fit_alone(const job *j) {
     km_fit_params params = j->params;
     km_data *data = NULL;
     km_spec spec;
+    km_spec_init(&spec);
     ck_assert_int_eq(km_spec_copy(&spec, &j->spec, &err), KM_OK);
     if (params.device != KM_HOST) ck_assert_int_eq(km_spec_fix(&spec, "design", "tensor", &err), KM_OK);
     params.algorithm = KM_ALGORITHM_LLOYD;
@@ -289,6 +290,7 @@ static void check_devices(const job *j) {
     ck_assert_int_eq(km_data_from_memory(&data, j->values, j->points.n, j->points.d, j->points.type, 0, 0,
                                          j->points.w, &err),
                      KM_OK);
+    km_spec_init(&own.spec);
     ck_assert_int_eq(km_spec_copy(&own.spec, &j->spec, &err), KM_OK);
     ck_assert_int_eq(km_spec_fix(&own.spec, "design", "tensor", &err), KM_OK);
     ck_assert_msg(km_fit(&result, &own.spec, data, &own.params, &err) == KM_OK, "%s", err.text);

@@ -175,38 +175,49 @@ static km_status fit_on(km_result **out, const km_spec *spec, const km_data *dat
     return status;
 }
 
-// How many GPUs have enough to do, by the plan of one with all points: a join takes some 15 us, so a GPU's part of a
-// pass shall take at least 100. `why`: where not all do.
-static km_status choose(int64_t *count, char *why, size_t size, const km_spec *spec, const km_data *data,
-                        const km_fit_params *params, km_error *err) {
-    const double part_ms = 0.1;
+// The time of a pass over all points on one GPU, by a plan of this design ("": the best); 0: it has not the memory for
+// them. KM_ERROR_PLAN, with the reason.
+static km_status pass_time(double *ms, const char *design, const km_spec *spec, const km_data *data,
+                           const km_fit_params *params, km_error *err) {
     km_spec own;
     km_plan plan;
-    km_error reason = {{0}};
     km_fit_params one = *params;
     one.device = params->devices[0];
     one.devices_count = 0;
-    KM_TRY(km_spec_copy(&own, spec, err));
+    km_spec_init(&own);
     km_plan_init(&plan);
-    km_status status = km_spec_fix(&own, "design", "tensor", &reason);
-    if (status == KM_OK) status = km_fit_plan(&plan, &own, data, &one, &reason);
-    int64_t most = params->devices_count;
-    *count = most;
+    km_status status = km_spec_copy(&own, spec, err);
+    if (status == KM_OK && *design) status = km_spec_fix(&own, "design", design, err);
+    if (status == KM_OK) status = km_fit_plan(&plan, &own, data, &one, err);
+    *ms = status == KM_OK ? plan.estimates[plan.design].total_ns * (double)plan.points * 1e-6 : 0;
+    km_plan_clear(&plan);
+    km_spec_clear(&own);
+    return status == KM_ERROR_MEMORY ? KM_OK : status;
+}
+
+// How many GPUs have enough to do: as many of which each takes 100 us for its part of a pass, beside a join of some 15
+// us, if that is less than one takes by its best design. `why`: where not all do.
+static km_status choose(int64_t *count, char *why, size_t size, const km_spec *spec, const km_data *data,
+                        const km_fit_params *params, km_error *err) {
+    const double part_ms = 0.1, join_ms = 0.015;
+    double alone_ms, shared_ms;
+    km_error reason = {{0}};
+    int64_t chunks = km_chunks_of(km_data_points(data));
+    *count = km_min(params->devices_count, km_max(chunks, 1));
+    km_status status = pass_time(&shared_ms, "tensor", spec, data, params, &reason);
     if (status == KM_ERROR_PLAN || status == KM_ERROR_SPEC) {
         *count = 1;
         snprintf(why, size, "%.*s", (int)size - 1, reason.text);
-    } else if (status == KM_OK) {
-        double pass_ms = plan.estimates[KM_DESIGN_TENSOR].total_ns * (double)plan.points * 1e-6;
-        *count = km_max(1, km_min(most, (int64_t)(pass_ms / part_ms)));
-        *count = km_min(*count, km_chunks_of(km_data_points(data)));
-        snprintf(why, size, "a pass takes about %.2g ms on one, and more would cost more than they save",
-                 pass_ms);
-    } else if (status != KM_ERROR_MEMORY) { // all points need not fit one GPU
-        km_fail(err, status, "%s", reason.text);
+        return KM_OK;
     }
-    km_plan_clear(&plan);
-    km_spec_clear(&own);
-    return status == KM_ERROR_MEMORY || *count == 1 ? KM_OK : status;
+    if (status != KM_OK) return km_fail(err, status, "%s", reason.text);
+    KM_TRY(pass_time(&alone_ms, "", spec, data, params, err));
+    if (shared_ms == 0 || alone_ms == 0) return KM_OK; // one has no room for all points
+    *count = km_max(1, km_min(*count, (int64_t)(shared_ms / part_ms)));
+    if (shared_ms / (double)*count + join_ms >= alone_ms) *count = 1;
+    snprintf(why, size, "a pass takes about %.2g ms on one, and more would cost more than they save",
+             alone_ms);
+    return KM_OK;
 }
 
 static km_status check(const km_spec *spec, const km_fit_params *params, km_error *err) {

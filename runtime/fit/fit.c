@@ -132,6 +132,7 @@ static void fit_free(km_fit_job *f) {
     free(f->seeds.rows);
     free(f->seeds.row_first);
     free(f->restart_centroids);
+    km_checkpoint_free(&f->checkpoint);
     km_cluster_means_free(&f->means);
     km_data_destroy(&f->unit);
     km_data_destroy(&f->shared);
@@ -203,6 +204,7 @@ static km_status walk(km_fit_job *f, const km_spec *spec, km_status own) {
     km_timing *timing = &f->owner->result.timing;
     const km_data *whole = f->data;
     KM_TRY(km_fit_complete_spec(f, spec, own));
+    KM_TRY(km_fit_check_checkpoint(f));
     int64_t rows = km_data_rows(whole), dropped = rows - km_data_points(whole);
     int64_t zeros = km_data_points(whole) - km_data_points(f->data);
     if (dropped)
@@ -222,6 +224,7 @@ static km_status walk(km_fit_job *f, const km_spec *spec, km_status own) {
     KM_TRY(km_fit_report_phase(f, "read", 0, 0));
     KM_TRY(timed(f, km_fit_load_points, &timing->read_ms, "points read, centred and scaled"));
     KM_TRY(km_data_check(f->data, f->err)); // before the long part
+    KM_TRY(km_fit_take_checkpoint(f));
     KM_TRY(timed(f, km_fit_make_seeds, &timing->seed_ms, "seeded"));
     KM_TRY(timed(f, km_fit_run_sweep, &timing->sweep_ms, "all K and restarts swept"));
     KM_TRY(timed(f, km_fit_run_refine, &timing->refine_ms, "refined"));

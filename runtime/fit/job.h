@@ -6,6 +6,7 @@
 
 #include "../asking.h"
 #include "../build.h"
+#include "../checkpoint.h"
 #include "../refine/refine.h"
 #include "../result_owner.h"
 #include "../share.h"
@@ -32,7 +33,8 @@ typedef struct km_fit_job {
     km_load_params load;
     double nonzeros; // km_data_nonzeros
     km_seeds seeds;
-    km_sweep_best *best;                // clusters_count
+    km_sweep_best *best; // clusters_count
+    km_checkpoint checkpoint;
     double *restart_centroids;          // as in km_sweep_params
     double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
     struct km_cluster_means *means;     // of finished models (criteria/means.h)
@@ -87,7 +89,10 @@ km_status km_fit_fetch_points(km_fit_job *f);
 km_status km_fit_load_points(km_fit_job *f);
 km_status km_fit_make_seeds(km_fit_job *f);
 
-// run.c: what iterates.
+// run.c: what iterates. A checkpoint that is not whole is refused before anything is read, one of another fit when the
+// points are known.
+km_status km_fit_check_checkpoint(km_fit_job *f);
+km_status km_fit_take_checkpoint(km_fit_job *f);
 km_status km_fit_run_sweep(km_fit_job *f);
 km_status km_fit_run_refine(km_fit_job *f);
 // No K is worse than the K before it: after the finishing pass, model q from that of q - 1 where it is.

@@ -62,7 +62,8 @@ km_status km_fit_share_facts(km_fit_job *f) {
     km_device_facts *facts = &f->device->facts;
     if (!f->shared) return KM_OK;
     const km_communicator *ranks = f->share.ranks;
-    int64_t here = km_max(ranks->local_size, 1), other = -1;
+    int64_t here = km_max(ranks->local_size, 1), other = -1; // ranks that share the memory
+    if (facts->target.kind == KM_TARGET_CUDA) here = km_divide_up(here, km_max(km_device_count(), 1));
     double *all = malloc((size_t)(ranks->size * COUNT) * sizeof *all);
     if (!all) return km_fail_memory(f->err, "the facts of ranks", ranks->size * COUNT * 8);
     int64_t left = facts->memory_free_bytes / (f->params->memory_max > 0 ? 1 : here);

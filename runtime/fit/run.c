@@ -65,6 +65,17 @@ static km_checkpoint checkpoint_of(const km_fit_job *f) {
                            .log = p->log};
 }
 
+km_status km_fit_check_checkpoint(km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    int is_reader = !f->shared || f->share.ranks->rank == 0;
+    return km_fit_agree(f, p->resume && is_reader ? km_checkpoint_check(p->resume, f->err) : KM_OK);
+}
+
+km_status km_fit_take_checkpoint(km_fit_job *f) {
+    f->checkpoint = checkpoint_of(f);
+    return f->params->resume ? km_checkpoint_read(&f->checkpoint, f->params->resume, f->err) : KM_OK;
+}
+
 km_status km_fit_run_sweep(km_fit_job *f) {
     const km_fit_params *p = f->params;
     int64_t ks = f->spec.clusters_count;
@@ -86,13 +97,10 @@ km_status km_fit_run_sweep(km_fit_job *f) {
                               .begin_ms = f->begin_ms};
     params.restart_centroids = f->restart_centroids;
     params.stop = stop_of(f);
-    km_checkpoint checkpoint = checkpoint_of(f);
-    if (p->checkpoint || p->resume) params.checkpoint = &checkpoint;
-    km_status status = p->resume ? km_checkpoint_read(&checkpoint, p->resume, f->err) : KM_OK;
-    if (status == KM_OK)
-        status = km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->sweep_work, &f->seeds,
-                              &params, f->err);
-    km_checkpoint_free(&checkpoint);
+    if (p->checkpoint || p->resume) params.checkpoint = &f->checkpoint;
+    km_status status = km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->sweep_work, &f->seeds,
+                                    &params, f->err);
+    km_checkpoint_free(&f->checkpoint);
     KM_TRY(status);
     if (!f->is_ending) KM_TRY(km_fit_restarts_agree(f, params.stop.shift_max)); // it needs all of them
     km_counters *counters = &f->owner->result.counters;
