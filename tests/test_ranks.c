@@ -229,8 +229,9 @@ static void check_ranks(const job *j, int kind) {
         meeting m;
         km_spec spec = j->spec;
         int has_pairs = j->params.criteria >> KM_CRITERION_silhouette_euclidean & 1;
-        int is_out = j->params.device == KM_HOST ? is_left_out(sizes[i], kind, has_pairs)
-                                                 : sizes[i] * KM_SHARE_POINTS > j->points.n; // a GPU has points
+        int is_out = j->params.device == KM_HOST
+                         ? is_left_out(sizes[i], kind, has_pairs)
+                         : sizes[i] * KM_SHARE_POINTS > j->points.n; // a GPU has points
         if (is_out) continue;
         meet(ranks, &m, j, sizes[i], &spec);
         go(ranks, &m);

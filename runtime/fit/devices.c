@@ -221,14 +221,17 @@ static km_status choose(int64_t *count, char *why, size_t size, const km_spec *s
 }
 
 static km_status check(const km_spec *spec, const km_fit_params *params, km_error *err) {
+    int known = km_device_count();
     if (params->communicator)
         return km_fail(err, KM_ERROR_USAGE,
                        "a rank has one GPU: leave either the communicator or devices out");
     if (spec->target.kind == KM_TARGET_CPU)
         return km_fail(err, KM_ERROR_USAGE, "devices are GPUs, and the target is the CPU");
-    for (int64_t i = 0; i < params->devices_count; i++) {
+    for (int64_t i = 0; i < params->devices_count && known > 0; i++) { // else the driver says why
         if (params->devices[i] < 0)
             return km_fail(err, KM_ERROR_USAGE, "device %d is no CUDA ordinal", params->devices[i]);
+        if (params->devices[i] >= known)
+            return km_fail(err, KM_ERROR_DEVICE, "device %d: the driver knows %d", params->devices[i], known);
         for (int64_t j = 0; j < i; j++)
             if (params->devices[i] == params->devices[j])
                 return km_fail(err, KM_ERROR_USAGE, "device %d is named twice", params->devices[i]);
