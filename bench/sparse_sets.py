@@ -23,7 +23,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 POINTS, FEATURES, CLUSTERS, SEED = 10_000_000, 100, 10, 20
-SPEC = "name: set\nfeatures: {d}\nclusters: {k}\ntarget: cuda:{arch}\nlayout: {layout}\n"
+SPEC = "name: set\nfeatures: {d}\nclusters: {k}\ntarget: {target}\nlayout: {layout}\n"
 TORCH = """
 import sys, torch
 n, d, k = (int(number) for number in sys.argv[1:4])
@@ -63,18 +63,28 @@ def run(arguments, **options):
     return done
 
 
-def emitted(args, folder, name, layout, density):
-    """The cubin of a layout, and what kmgen says of the choice."""
-    spec, source, cubin = (os.path.join(folder, name + end) for end in (".yaml", ".cu", ".cubin"))
+def spec_of(args, folder, name, layout, target):
+    spec = os.path.join(folder, name + ".yaml")
     with open(spec, "w") as file:
-        file.write(SPEC.format(d=FEATURES, k=CLUSTERS, arch=args.arch, layout=layout))
-    said = run([args.kmgen, "emit", spec, "--density", f"{density:.4f}", "-o", "-"])
-    if layout == "auto":
-        return "csr" if "layout csr:" in said.stderr else "dense"
+        file.write(SPEC.format(d=FEATURES, k=CLUSTERS, target=target, layout=layout))
+    return spec
+
+
+def emitted(args, folder, name, layout, density):
+    """The cubin of a layout."""
+    spec = spec_of(args, folder, name, layout, "cuda:" + args.arch)
+    source, cubin = (os.path.join(folder, name + end) for end in (".cu", ".cubin"))
     with open(source, "w") as file:
-        file.write(said.stdout)
+        file.write(run([args.kmgen, "emit", spec, "--density", f"{density:.4f}", "-o", "-"]).stdout)
     run(["nvcc", "-cubin", "-arch=" + args.arch, "-DKM_KERNELS_ONLY", "-o", cubin, source])
     return cubin
+
+
+def chosen_layout(args, folder, name, density):
+    """What a fit on this GPU takes: by its own figures, not those of a common board of its architecture."""
+    spec = spec_of(args, folder, name, "auto", "cuda")
+    said = run([args.kmgen, "explain", spec, "--device", "--points", str(POINTS), "--density", f"{density:.6f}"])
+    return "csr" if "layout csr:" in said.stdout else "dense"
 
 
 def build(args, folder, name):
@@ -106,7 +116,7 @@ def measure(args):
         programs = [pool.submit(build, args, folder, name) for name in ("cuda_sparse", "cuda_pass")]
         dense = pool.submit(emitted, args, folder, "dense", "dense", 1)
         cubins = [pool.submit(emitted, args, folder, f"csr{i}", "csr", each) for i, each in enumerate(densities)]
-        chosen = [pool.submit(emitted, args, folder, f"auto{i}", "auto", each) for i, each in enumerate(densities)]
+        chosen = [pool.submit(chosen_layout, args, folder, f"auto{i}", each) for i, each in enumerate(densities)]
         programs, dense = [each.result() for each in programs], dense.result()
         cubins, chosen = [each.result() for each in cubins], [each.result() for each in chosen]
     torch = {}
