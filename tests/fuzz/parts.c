@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // FILE:PART of archives and .npz, from a file that is opened by its name: the first line of the input is PART, which
-// may be empty, the rest is the file. Not HDF5: a damaged file makes libhdf5 ask for any amount of memory.
+// may be empty, the rest is the file. Not HDF5: damaged files break libhdf5 itself, and make it ask for
+// any amount of memory.
 #include "points.h"
 
 #include <string.h>
