@@ -884,6 +884,15 @@ with open("../in/late.csv", "w") as out:
     in_stdout '90000 rows, 6 columns, of which a fit uses 2'
     in_stdout '^\*  2 late  *number  *80000'
     in_stdout '^   4 both  *text'
+    file title.csv '# exported by X\nid,x,y\n1,2,3\n2,4,3\n'
+    bad 'row 2 has 3 cells, but row 1 has 1; every row needs the same; what stands .* as by tail -n .2' \
+        "$work/in/title.csv" -k 2
+    file sep.csv 'sep=;\nid;x;y\n1;2;3\n2;4;3\n'
+    bad 'row 2 has 3 cells, .*; what stands before the table must go' "$work/in/sep.csv" -k 2
+    file pipe.csv 'id|x|y\n1|2|3\n2|4|3\n'
+    bad 'its cells seem to be separated by \|; .*: tr .\|. , <FILE' "$work/in/pipe.csv" -k 2
+    file space.txt 'id x y\n1 2 3\n2 4 3\n3 4 9\n4 1 7\n'
+    bad 'its cells seem to be separated by spaces; .*: tr -s . . , <FILE' "$work/in/space.txt" -k 2
     # Lines without anything before a table, whose format follows from what is behind them.
     python '
 blank = "\n" * 300000

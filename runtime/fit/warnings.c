@@ -105,7 +105,9 @@ void km_fit_warn_of_models(km_fit_job *f, const km_model *models) {
                        chosen->k, chosen->effective_k, chosen->effective_k == 1 ? "" : "s");
     warn_of_resolution(f, models);
     for (int64_t q = 0; q < ks; q++) {
-        unconverged += !models[q].converged && models[q].n_iter >= f->params->max_iter;
+        // Where inertia is rounding alone, labels follow rounding, too, and more iterations give nothing.
+        int is_rounding = models[q].scores[KM_CRITERION_wb] == 0;
+        unconverged += !models[q].converged && models[q].n_iter >= f->params->max_iter && !is_rounding;
         if (models[q].effective_k < models[q].k)
             km_result_warn(f->owner, f->params->log,
                            "K=%d has %d clusters with points: the data have no more different "

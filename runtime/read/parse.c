@@ -166,10 +166,14 @@ static km_status check_record(const km_parse *p, km_record_state record, const k
                               km_error *err) {
     if (record != KM_RECORD_READ) return km_parse_refuse(p, record, cells, err);
     if (cells->count == p->columns_count) return KM_OK;
+    // Few cells in the first row and more in the next: a title, a comment, or Excel's "sep=;".
+    int is_title =
+        cells->first_line == p->body_line && cells->count > p->columns_count && p->columns_count <= 2;
     return km_fail(err, KM_ERROR_DATA,
                    "%s: row %" PRId64 " has %" PRId64 " cells, but row %" PRId64 " has %" PRId64
-                   "; every row needs the same",
-                   p->file, cells->first_line, cells->count, p->first_line, p->columns_count);
+                   "; every row needs the same%s",
+                   p->file, cells->first_line, cells->count, p->first_line, p->columns_count,
+                   is_title ? "; what stands before the table must go, as by tail -n +2" : "");
 }
 
 static km_status read_rows(block *b, const km_parse *p, km_cells *cells, km_error *err) {

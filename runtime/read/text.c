@@ -443,10 +443,27 @@ static int is_kept(km_column_kind *kind, const km_parse *p, int64_t column) {
     return !p->params->numbers_only || of_cells == KM_COLUMN_NUMBER || may_be_number;
 }
 
+// What seems to separate the cells of a text of one column; NULL: nothing does.
+static const char *other_separator(const km_parse *p) {
+    const char *first = p->first_row[0];
+    const km_seen *seen = &p->scan.columns[0];
+    if (p->columns_count != 1) return NULL;
+    if (strchr(first, '|')) return "|";
+    int is_text = km_kind_of(seen, NULL) == KM_COLUMN_TEXT; // "size 5" may be a category
+    return is_text && strchr(first, ' ') && strpbrk(seen->wrong, "0123456789") ? "spaces" : NULL;
+}
+
 // None of these columns is a feature by itself.
 static km_status refuse_all(const km_parse *p, const int64_t *picks, int64_t count) {
     const km_data_params *params = p->params;
     char way_out[2 * KM_ADVICE_SIZE], ids[KM_ADVICE_SIZE];
+    const char *separator = other_separator(p);
+    if (separator)
+        return km_fail(
+            p->err, KM_ERROR_DATA,
+            "%s has no column of numbers: its cells seem to be separated by %s; commas, semicolons or tabs "
+            "are read: tr%s '%s' , <FILE",
+            p->file, separator, *separator == '|' ? "" : " -s", *separator == '|' ? "|" : " ");
     list_kinds(ids, p, picks, count, KM_COLUMN_ID, KM_COLUMN_ID);
     other_ways(way_out, sizeof way_out, p, picks, count);
     return km_fail(p->err, KM_ERROR_DATA,
