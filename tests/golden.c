@@ -5,7 +5,7 @@
 // parts.txt    written by hand: which texts are kept, and which of their sections.
 // cuda/ cpu/   those. A definition is left out if it stands in a template to the letter, or if
 //              an earlier part shows it: to the letter or, unless the row says `(whole)`, of the same lines of
-//              templates with other numbers.
+//              templates with other numbers. Of one that is kept golden_fold.h leaves out what tells nothing.
 //
 // Every branch of every template must be in a part: a new one that is not fails the test, and `suggest` names rows that
 // would show it.
@@ -16,6 +16,7 @@
 #include "cover.h"
 #include "gen/source.h"
 #include "gen/template.h"
+#include "golden_fold.h"
 #include "golden_text.h"
 #include "runtime/file.h"
 #include "specs.h"
@@ -208,10 +209,13 @@ static int keep_part(const part *p) {
     int failed =
         wish_of(&wish, p) || golden_emit(&plain, &wish, NULL) || golden_emit(&marked, &wish, marks.folder);
     km_text_printf(&text, "// Of the text of %s: %s\n", p->wish, p->sections);
-    km_text_puts(&text, "// \"...\" stands for what a template or an earlier part shows.\n\n");
+    km_text_puts(&text,
+                 "// \"...\" stands for what a template or an earlier part shows, or what comes again.\n\n");
     failed = failed || fill_part(&text, p, &plain, &marked);
     while (text.size > 1 && text.data[text.size - 2] == '\n') text.data[--text.size] = 0;
-    failed = failed || text.failed || keep(p->file, text.data);
+    char *folded = failed || text.failed ? NULL : golden_fold(text.data);
+    failed = !folded || keep(p->file, folded);
+    free(folded);
     golden_text_clear(&plain);
     golden_text_clear(&marked);
     golden_wish_clear(&wish);

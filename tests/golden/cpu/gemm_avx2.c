@@ -1,5 +1,5 @@
 // Of the text of {features: 784, clusters: 10, target: cpu:avx2}: The pass; Seeding; The finishing pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 
@@ -13,75 +13,23 @@ enum {
 // Adds the products of `count` features to the scores of TILE centroids.
 KM_TARGET static void km_products(km_real *scores, const km_real *points, const km_real *rows, int count) {
     km_vec s_0_0 = KM_SPLAT(0);
-    km_vec s_0_1 = KM_SPLAT(0);
-    km_vec s_1_0 = KM_SPLAT(0);
-    km_vec s_1_1 = KM_SPLAT(0);
-    km_vec s_2_0 = KM_SPLAT(0);
-    km_vec s_2_1 = KM_SPLAT(0);
-    km_vec s_3_0 = KM_SPLAT(0);
-    km_vec s_3_1 = KM_SPLAT(0);
-    km_vec s_4_0 = KM_SPLAT(0);
-    km_vec s_4_1 = KM_SPLAT(0);
+    // ... 9 more, other numbers: 1ef14101
     for (int f = 0; f < count; f++) {
         km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
         KM_PIN(x_0);
-        km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
-        KM_PIN(x_1);
+        // ... 1 more of 2 lines, other numbers: 29778454
         const km_vec c_0 = KM_SPLAT(rows[0 * (D + 1) + f]);
         s_0_0 = KM_FMA(x_0, c_0, s_0_0);
         s_0_1 = KM_FMA(x_1, c_0, s_0_1);
-        const km_vec c_1 = KM_SPLAT(rows[1 * (D + 1) + f]);
-        s_1_0 = KM_FMA(x_0, c_1, s_1_0);
-        s_1_1 = KM_FMA(x_1, c_1, s_1_1);
-        const km_vec c_2 = KM_SPLAT(rows[2 * (D + 1) + f]);
-        s_2_0 = KM_FMA(x_0, c_2, s_2_0);
-        s_2_1 = KM_FMA(x_1, c_2, s_2_1);
-        const km_vec c_3 = KM_SPLAT(rows[3 * (D + 1) + f]);
-        s_3_0 = KM_FMA(x_0, c_3, s_3_0);
-        s_3_1 = KM_FMA(x_1, c_3, s_3_1);
-        const km_vec c_4 = KM_SPLAT(rows[4 * (D + 1) + f]);
-        s_4_0 = KM_FMA(x_0, c_4, s_4_0);
-        s_4_1 = KM_FMA(x_1, c_4, s_4_1);
+        // ... 4 more of 3 lines, other numbers: 782ed839
     }
     KM_STORE(scores + 0 * SOA_POINTS + 0 * LANES,
              KM_ADD(KM_LOAD(scores + 0 * SOA_POINTS + 0 * LANES), s_0_0));
-    KM_STORE(scores + 0 * SOA_POINTS + 1 * LANES,
-             KM_ADD(KM_LOAD(scores + 0 * SOA_POINTS + 1 * LANES), s_0_1));
-    KM_STORE(scores + 1 * SOA_POINTS + 0 * LANES,
-             KM_ADD(KM_LOAD(scores + 1 * SOA_POINTS + 0 * LANES), s_1_0));
-    KM_STORE(scores + 1 * SOA_POINTS + 1 * LANES,
-             KM_ADD(KM_LOAD(scores + 1 * SOA_POINTS + 1 * LANES), s_1_1));
-    KM_STORE(scores + 2 * SOA_POINTS + 0 * LANES,
-             KM_ADD(KM_LOAD(scores + 2 * SOA_POINTS + 0 * LANES), s_2_0));
-    KM_STORE(scores + 2 * SOA_POINTS + 1 * LANES,
-             KM_ADD(KM_LOAD(scores + 2 * SOA_POINTS + 1 * LANES), s_2_1));
-    KM_STORE(scores + 3 * SOA_POINTS + 0 * LANES,
-             KM_ADD(KM_LOAD(scores + 3 * SOA_POINTS + 0 * LANES), s_3_0));
-    KM_STORE(scores + 3 * SOA_POINTS + 1 * LANES,
-             KM_ADD(KM_LOAD(scores + 3 * SOA_POINTS + 1 * LANES), s_3_1));
-    KM_STORE(scores + 4 * SOA_POINTS + 0 * LANES,
-             KM_ADD(KM_LOAD(scores + 4 * SOA_POINTS + 0 * LANES), s_4_0));
-    KM_STORE(scores + 4 * SOA_POINTS + 1 * LANES,
-             KM_ADD(KM_LOAD(scores + 4 * SOA_POINTS + 1 * LANES), s_4_1));
-}
-
-// Scores an SoA group against the centroids first .. end - 1 of a panel. Features go tile by tile, and the products of
-// each tile are summed from zero, which also keeps rounding small where there are thousands. The rows behind a table's
-// last centroid never win.
-KM_TARGET static void km_score_panel(km_best *bests, const km_real *points, const km_real *table,
-                                     int64_t first, int64_t end) {
-    km_real scores[PANEL * SOA_POINTS];
-    end = first + (end - first + TILE - 1) / TILE * TILE;
-    for (int64_t j = first; j < end; j++)
-        for (int i = 0; i < SOA_POINTS; i++) scores[(j - first) * SOA_POINTS + i] = table[j * (D + 1) + D];
-    for (int f = 0; f < D; f += TILE_FEATURES)
-        for (int64_t j = first; j < end; j += TILE)
-            km_products(scores + (j - first) * SOA_POINTS, points + f * SOA_POINTS, table + j * (D + 1) + f,
-                        D - f < TILE_FEATURES ? D - f : TILE_FEATURES);
+    // ... 9 more of 2 lines, other numbers: 4a234c7e
+// ... lines of a template
     km_vec best_0 = KM_LOAD(bests->score + 0 * LANES);
     km_ints index_0 = KM_LOAD_INTS(bests->index + 0 * LANES);
-    km_vec best_1 = KM_LOAD(bests->score + 1 * LANES);
-    km_ints index_1 = KM_LOAD_INTS(bests->index + 1 * LANES);
+    // ... 1 more of 2 lines, other numbers: 4c21d8b8
     for (int64_t j = first; j < end; j++) {
         const km_real *score = scores + (j - first) * SOA_POINTS;
         const km_ints index = KM_INTS((km_int)j);
@@ -90,21 +38,9 @@ KM_TARGET static void km_score_panel(km_best *bests, const km_real *points, cons
     }
     KM_STORE(bests->score + 0 * LANES, best_0);
     KM_PUT_INTS(bests->index + 0 * LANES, index_0);
-    KM_STORE(bests->score + 1 * LANES, best_1);
-    KM_PUT_INTS(bests->index + 1 * LANES, index_1);
+    // ... 1 more of 2 lines, other numbers: 610b5b3e
 }
-
-// The nearest centroids of up to SPAN SoA groups. Ties go to the lowest index, as a later score must be larger to win.
-KM_TARGET static void km_nearest(km_best *bests, const km_real *points, int64_t soa_groups,
-                                 const km_real *table, int64_t k) {
-    for (int64_t g = 0; g < soa_groups; g++)
-        for (int i = 0; i < SOA_POINTS; i++) {
-            bests[g].score[i] = -HUGE_VAL;
-            bests[g].index[i] = 0;
-        }
-    for (int64_t first = 0; first < k; first += PANEL) {
-        int64_t end = k - first < PANEL ? k : first + PANEL;
-        for (int64_t g = 0; g < soa_groups; g++)
+// ... lines of a template
             km_score_panel(&bests[g], points + g * SOA_POINTS * D, table, first, end);
     }
 }
@@ -130,6 +66,5 @@ KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old
 
 // ... 4 definitions
 
-// ... 8 definitions
-
+// ... 1 more of 2 lines, other numbers: d089a628
 // ... 13 definitions

@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 3..5, target: cpu:avx512}: The host part: what the header declares
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 61 definitions
 

@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 3..5, target: cpu:avx512}: Numbers and types; The pass; Seeding; The finishing pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 19 definitions
 
@@ -12,70 +12,7 @@
 #define KM_PIN(x) __asm__("" : "+v"(x))
 // Some headers fill unmasked forms with an undefined vector, and warn of it: a full mask gives the same instruction.
 typedef __m512i km_ints; // as many integers as km_vec has reals, of their size
-typedef __m512 km_vec;
-#define KM_LOAD(from) _mm512_loadu_ps(from)
-#define KM_STORE(to, x) _mm512_storeu_ps(to, x)
-#define KM_SPLAT(value) _mm512_set1_ps(value)
-#define KM_ADD(a, b) _mm512_add_ps(a, b)
-#define KM_SUB(a, b) _mm512_sub_ps(a, b)
-#define KM_MUL(a, b) _mm512_mul_ps(a, b)
-#define KM_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define KM_MIN(a, b) _mm512_maskz_min_ps((__mmask16)-1, a, b)
-#define KM_INTS(value) _mm512_set1_epi32(value)
-#define KM_INTS_ADD(a, b) _mm512_add_epi32(a, b)
-// Where score > best: best and index become score and j.
-#define KM_KEEP(best, index, score, j)                                                                       \
-    index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(score, best, _CMP_GT_OQ), j);                    \
-    best = _mm512_maskz_max_ps((__mmask16)-1, score, best)
-#define KM_LOAD_INTS(from) _mm512_loadu_si512((const void *)(from))
-#define KM_PUT_INTS(to, index) _mm512_storeu_si512((void *)(to), index)
-#define KM_PUT_LABELS_2(to, a, b)                                                                            \
-    _mm_storeu_si128((__m128i *)(void *)(to), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, a));                 \
-    _mm_storeu_si128((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, b))
-#define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
-#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_SOA_OFFSETS, 4))
-// 1 / sqrt(x), 0 where squares underflow. The instruction gives 14 bits, and a step of Newton the rest: a fifth
-// of the time of a root and a division.
-#define KM_INVERSE_ROOT(x) km_inverse_root(x)
-KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
-    const __m512 rough =
-        _mm512_maskz_rsqrt14_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(1e-37f), _CMP_GT_OQ), x);
-    const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, rough), rough, _mm512_set1_ps(1));
-    return _mm512_fmadd_ps(_mm512_mul_ps(rough, _mm512_set1_ps(0.5f)), rest, rough);
-}
-// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
-#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
-    index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(square, first, _CMP_LT_OQ), j);                  \
-    second = _mm512_maskz_min_ps((__mmask16)-1, second, _mm512_maskz_max_ps((__mmask16)-1, square, first));  \
-    first = _mm512_maskz_min_ps((__mmask16)-1, square, first)
-// Stores past the caches, to whole lines. KM_STREAM_END goes before other threads read.
-#define KM_STREAM_INTS(to, x) _mm512_stream_si512((__m512i *)(void *)(to), x)
-#define KM_STREAM_END _mm_sfence()
-#define KM_ROUND(x) _mm512_maskz_cvtps_epi32((__mmask16)-1, x)
-// Non-zero where a is not below b.
-#define KM_ANY_ABOVE(a, b) (int)_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ)
-// Masks of the points that have a label: counts and sums of doubles of those points.
-typedef __mmask16 km_mask;
-#define KM_STORE_WIDE(to, x)                                                                                 \
-    KM_D_STORE(to, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_castps512_ps256(x)));                          \
-    KM_D_STORE((to) + DOUBLES, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_extractf32x8_ps(x, 1)))
-#define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
-#define KM_EQUAL(a, b) _mm512_cmpeq_epi32_mask(a, b)
-#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
-    KM_D_ADD_OWN(sum, where, from);                                                                          \
-    KM_D_ADD_OWN(sum, (where) >> 8, (from) + DOUBLES)
-// The same for two vectors of doubles, and for integers, whose total may need more than 32 bits.
-#define KM_D_ADD_BOTH(sum, where, low, high)                                                                 \
-    sum = _mm512_mask_add_pd(sum, (__mmask8)(where), sum, low);                                              \
-    sum = _mm512_mask_add_pd(sum, (__mmask8)((where) >> 8), sum, high)
-#define KM_ADD_INTS_WHERE(sum, where, x) sum = _mm512_mask_add_epi32(sum, where, sum, x)
-#define KM_SUM_WIDE(x)                                                                                       \
-    KM_D_SUM(_mm512_add_pd(_mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_castsi512_si256(x)),                \
-                           _mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_extracti64x4_epi64(x, 1))))
-// Eight labels as 64-bit integers; eight of sixteen doubles, picked by label.
-#define KM_LOAD_LONGS(from)                                                                                  \
-    _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
-#define KM_D_PICK(from, index) _mm512_permutex2var_pd(KM_D_LOAD(from), index, KM_D_LOAD((from) + DOUBLES))
+// ... lines of a template
 // Stores the indices of two vectors, or of four, as labels of a byte. Four of floats are stored at once, so that they
 // may be loaded at once.
 #define KM_BYTES(x) _mm512_maskz_cvtepi32_epi8((__mmask16)-1, x)
@@ -85,59 +22,8 @@ typedef __mmask16 km_mask;
         _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(                                   \
                                _mm256_castsi128_si256(KM_BYTES(a)), KM_BYTES(b), 1)),                        \
                            _mm256_inserti128_si256(_mm256_castsi128_si256(KM_BYTES(c)), KM_BYTES(d), 1), 1))
-// A bit for each of 64 bytes that are j.
-#define KM_OWN(labels, j)                                                                                    \
-    _mm512_cmpeq_epi8_mask(_mm512_loadu_si512((const void *)(labels)), _mm512_set1_epi8((char)(j)))
-// A bit for each of 64 bytes that differ.
-#define KM_DIFFER(a, b)                                                                                      \
-    _mm512_cmpneq_epi8_mask(_mm512_loadu_si512((const void *)(a)), _mm512_loadu_si512((const void *)(b)))
-
-// Doubles: the finishing pass and the sums of distances.
-enum { DOUBLES = 8 };
-typedef __m512d km_doubles;
-#define KM_D_LOAD(from) _mm512_loadu_pd(from)
-#define KM_D_STORE(to, x) _mm512_storeu_pd(to, x)
-#define KM_D_SPLAT(value) _mm512_set1_pd(value)
-#define KM_D_SUB(a, b) _mm512_sub_pd(a, b)
-#define KM_D_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
-#define KM_D_ADD(a, b) _mm512_add_pd(a, b)
-#define KM_D_SUM(x) _mm512_reduce_add_pd(x)
-// Adds doubles to a sum where a bit is set.
-#define KM_D_ADD_OWN(sum, bits, from)                                                                        \
-    sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, _mm512_loadu_pd(from))
-// Offsets of eight features of a point.
-#define KM_SOA_OFFSETS                                                                                       \
-    _mm256_set_epi32(7 * SOA_POINTS, 6 * SOA_POINTS, 5 * SOA_POINTS, 4 * SOA_POINTS, 3 * SOA_POINTS,         \
-                     2 * SOA_POINTS, SOA_POINTS, 0)
-// Transposes eight features of eight points (a column is a feature) into eight rows. Columns from `features` on are two
-// ones, then zeros.
-#define KM_D_COLUMN(from, c, features)                                                                       \
-    ((c) < (features) ? KM_LOAD_DOUBLES((from) + (c)*SOA_POINTS) : KM_D_SPLAT((c) < (features) + 2))
-#define KM_D_TRANSPOSE(rows, from, features)                                                                 \
-    km_transpose(rows, KM_D_COLUMN(from, 0, features), KM_D_COLUMN(from, 1, features),                       \
-                 KM_D_COLUMN(from, 2, features), KM_D_COLUMN(from, 3, features),                             \
-                 KM_D_COLUMN(from, 4, features), KM_D_COLUMN(from, 5, features),                             \
-                 KM_D_COLUMN(from, 6, features), KM_D_COLUMN(from, 7, features))
-KM_TARGET static inline void km_transpose_half(double *rows, __m512d a, __m512d b, __m512d c, __m512d d) {
-    const __m512i low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0),
-                  high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
-    const __m512d first = _mm512_permutex2var_pd(a, low, b), second = _mm512_permutex2var_pd(a, high, b);
-    const __m512d third = _mm512_permutex2var_pd(c, low, d), fourth = _mm512_permutex2var_pd(c, high, d);
-    KM_D_STORE(rows, _mm512_maskz_shuffle_f64x2((__mmask8)-1, first, third, 0x44));
-    KM_D_STORE(rows + 2 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, second, fourth, 0x44));
-    KM_D_STORE(rows + 4 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, first, third, 0xee));
-    KM_D_STORE(rows + 6 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, second, fourth, 0xee));
-}
-KM_TARGET static inline void km_transpose(double *rows, __m512d a, __m512d b, __m512d c, __m512d d, __m512d e,
-                                          __m512d f, __m512d g, __m512d h) {
-    km_transpose_half(
-        rows, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b), _mm512_maskz_unpacklo_pd((__mmask8)-1, c, d),
-        _mm512_maskz_unpacklo_pd((__mmask8)-1, e, f), _mm512_maskz_unpacklo_pd((__mmask8)-1, g, h));
-    km_transpose_half(rows + ROW, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b),
-                      _mm512_maskz_unpackhi_pd((__mmask8)-1, c, d),
-                      _mm512_maskz_unpackhi_pd((__mmask8)-1, e, f),
-                      _mm512_maskz_unpackhi_pd((__mmask8)-1, g, h));
-}
+// ... lines of a template
+// ... lines of a template
 typedef __m512i km_longs;
 #define KM_LONGS(value) _mm512_set1_epi64(value)
 #define KM_PUT_LONGS(to, x) _mm512_storeu_si512((void *)(to), x)
@@ -149,8 +35,7 @@ typedef __m512i km_longs;
 
 // ... 3 definitions
 
-// ... 8 definitions
-
+// ... 1 more of 2 lines, other numbers: d089a628
 // A span, and what all slots share of it.
 typedef struct km_lanes_span {
     int64_t first, end;            // of the chunk's points
@@ -170,19 +55,7 @@ typedef struct km_lanes_span {
 KM_TARGET static inline void km_row(double *row, const km_real *point) {
     int f = 0;
     for (; f + 8 <= D; f += 8, point += 8 * SOA_POINTS) KM_D_STORE(row + f, KM_D_GATHER(point));
-    for (; f + 4 <= D; f += 4, point += 4 * SOA_POINTS)
-        *(km_quad *)(row + f) = __builtin_convertvector(KM_FOUR(point), km_quad);
-    for (; f < D; f++, point += SOA_POINTS) row[f] = (double)point[0];
-}
-
-// Makes rows of all points of a span, once.
-KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_chunk *chunk) {
-    const km_real *points = (const km_real *)chunk->points + span->first * D;
-    double *rows = span->rows;
-    if (span->has_rows) return;
-    span->has_rows = 1;
-    for (int64_t base = span->first; base < span->end;
-         base += SOA_POINTS, points += SOA_POINTS * D, rows += SOA_POINTS * ROW) {
+    // ... lines of a template
         if (ROW % 8 == 0) {
             for (int i = 0; i < SOA_POINTS; i += 8)
                 for (int f = 0; f < ROW; f += 8)
@@ -219,22 +92,16 @@ enum { MASKED_SUMS_K_MAX = 5 }; // clusters up to which it pays
 KM_TARGET static inline void km_masked_add(double *sums, const double *x, const uint64_t *own,
                                            int64_t soa_groups) {
     km_doubles sum_0 = KM_D_SPLAT(0);
-    km_doubles sum_1 = KM_D_SPLAT(0);
-    km_doubles sum_2 = KM_D_SPLAT(0);
-    km_doubles sum_3 = KM_D_SPLAT(0);
+    // ... 3 more, other numbers: 07550315
     for (int64_t g = 0; g < soa_groups; g++, x += SOA_POINTS * D) {
         uint64_t bits = own[g];
         for (int i = 0; i < SOA_POINTS; i += DOUBLES, bits >>= DOUBLES) {
             KM_D_ADD_OWN(sum_0, bits, x + 0 * SOA_POINTS + i);
-            KM_D_ADD_OWN(sum_1, bits, x + 1 * SOA_POINTS + i);
-            KM_D_ADD_OWN(sum_2, bits, x + 2 * SOA_POINTS + i);
-            KM_D_ADD_OWN(sum_3, bits, x + 3 * SOA_POINTS + i);
+            // ... 3 more, other numbers: c32f5b13
         }
     }
     sums[0] += KM_D_SUM(sum_0);
-    sums[1] += KM_D_SUM(sum_1);
-    sums[2] += KM_D_SUM(sum_2);
-    sums[3] += KM_D_SUM(sum_3);
+    // ... 3 more, other numbers: 629af54a
 }
 
 // ... 2 definitions
@@ -352,18 +219,7 @@ KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_
     km_ints margin_0 = KM_INTS(0);
     uint16_t points_0[FINISH_SPAN / LANES]; // a bit for each
     const km_ints j_0 = KM_INTS((int32_t)from + 0);
-    km_doubles square_1 = KM_D_SPLAT(0), near_1 = square_1;
-    km_ints margin_1 = KM_INTS(0);
-    uint16_t points_1[FINISH_SPAN / LANES]; // a bit for each
-    const km_ints j_1 = KM_INTS((int32_t)from + 1);
-    km_doubles square_2 = KM_D_SPLAT(0), near_2 = square_2;
-    km_ints margin_2 = KM_INTS(0);
-    uint16_t points_2[FINISH_SPAN / LANES]; // a bit for each
-    const km_ints j_2 = KM_INTS((int32_t)from + 2);
-    km_doubles square_3 = KM_D_SPLAT(0), near_3 = square_3;
-    km_ints margin_3 = KM_INTS(0);
-    uint16_t points_3[FINISH_SPAN / LANES]; // a bit for each
-    const km_ints j_3 = KM_INTS((int32_t)from + 3);
+    // ... 3 more of 4 lines, other numbers: 74a3f600
     for (int64_t at = 0; at < span->count; at += LANES) {
         const km_ints labels = KM_LOAD_LABELS(span->labels + at);
         const km_doubles low = KM_LOAD_DOUBLES(span->distances + at),
@@ -374,21 +230,7 @@ KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_
         points_0[at / LANES] = own_0;
         KM_D_ADD_BOTH(near_0, own_0, low, high);
         KM_ADD_INTS_WHERE(margin_0, own_0, margins);
-        const km_mask own_1 = KM_EQUAL(labels, j_1);
-        KM_D_ADD_WHERE(square_1, own_1, span->squares + at);
-        points_1[at / LANES] = own_1;
-        KM_D_ADD_BOTH(near_1, own_1, low, high);
-        KM_ADD_INTS_WHERE(margin_1, own_1, margins);
-        const km_mask own_2 = KM_EQUAL(labels, j_2);
-        KM_D_ADD_WHERE(square_2, own_2, span->squares + at);
-        points_2[at / LANES] = own_2;
-        KM_D_ADD_BOTH(near_2, own_2, low, high);
-        KM_ADD_INTS_WHERE(margin_2, own_2, margins);
-        const km_mask own_3 = KM_EQUAL(labels, j_3);
-        KM_D_ADD_WHERE(square_3, own_3, span->squares + at);
-        points_3[at / LANES] = own_3;
-        KM_D_ADD_BOTH(near_3, own_3, low, high);
-        KM_ADD_INTS_WHERE(margin_3, own_3, margins);
+        // ... 3 more of 5 lines, other numbers: 2eca3d0b
     }
     if (from + 0 < model->k) {
         double *sum = model->sums + (from + 0) * KM_CPU_SUMS;
@@ -399,33 +241,7 @@ KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_
         sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_0);
         sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_0) / MARGIN_SCALE;
     }
-    if (from + 1 < model->k) {
-        double *sum = model->sums + (from + 1) * KM_CPU_SUMS;
-        const double count = (double)km_count_bits(points_1, span->count);
-        sum[KM_CPU_SUM_WEIGHT] += count;
-        sum[KM_CPU_SUM_COUNT] += count;
-        sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_1);
-        sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_1);
-        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_1) / MARGIN_SCALE;
-    }
-    if (from + 2 < model->k) {
-        double *sum = model->sums + (from + 2) * KM_CPU_SUMS;
-        const double count = (double)km_count_bits(points_2, span->count);
-        sum[KM_CPU_SUM_WEIGHT] += count;
-        sum[KM_CPU_SUM_COUNT] += count;
-        sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_2);
-        sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_2);
-        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_2) / MARGIN_SCALE;
-    }
-    if (from + 3 < model->k) {
-        double *sum = model->sums + (from + 3) * KM_CPU_SUMS;
-        const double count = (double)km_count_bits(points_3, span->count);
-        sum[KM_CPU_SUM_WEIGHT] += count;
-        sum[KM_CPU_SUM_COUNT] += count;
-        sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_3);
-        sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_3);
-        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_3) / MARGIN_SCALE;
-    }
+    // ... 3 more of 9 lines, other numbers: a667bc1a
 }
 
 // ... 2 definitions
@@ -439,18 +255,7 @@ KM_TARGET static void km_finish_sums_few(km_finish_span *span, const km_cpu_fini
         from = 3;
     }
     for (; model->k - from > 2; from += 4) km_finish_sums_4(span, model, from);
-    for (; from < model->k; from += 2) km_finish_sums_2(span, model, from);
-}
-
-// Sums of a span for any number of clusters, point by point.
-static void km_finish_sums_many(const km_finish_span *span, const km_cpu_finish_model *model,
-                                const double *weights) {
-    for (int64_t i = 0; i < span->count; i++) {
-        double *sum = model->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
-        const double weight = weights ? weights[i] : 1.0;
-        sum[KM_CPU_SUM_WEIGHT] += weight;
-        sum[KM_CPU_SUM_COUNT] += 1.0;
-        sum[KM_CPU_SUM_SSE] += weight * span->squares[i];
+    // ... lines of a template
         sum[KM_CPU_SUM_DISTANCE] += weight * (double)span->distances[i];
         sum[KM_CPU_SUM_MARGIN] += weight * ((double)span->margins[i] / MARGIN_SCALE);
     }

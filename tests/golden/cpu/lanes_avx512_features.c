@@ -1,5 +1,5 @@
 // Of the text of {features: 64, clusters: 2..12, target: cpu:avx512}: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 
@@ -8,12 +8,7 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
                                         int64_t k) {
     km_vec best_0;
     km_ints index_0 = KM_INTS(0);
-    km_vec best_1;
-    km_ints index_1 = KM_INTS(0);
-    km_vec best_2;
-    km_ints index_2 = KM_INTS(0);
-    km_vec best_3;
-    km_ints index_3 = KM_INTS(0);
+    // ... 3 more of 2 lines, other numbers: 28ecbfc5
     const km_real *row = table;
     km_ints j = KM_INTS(0);
     const km_ints one = KM_INTS(1);
@@ -23,343 +18,97 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     switch (start) {
         case 1: {
             km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_2 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_3 = KM_SPLAT(row[0 * (D + 1) + D]);
+            // ... 3 more, other numbers: db9cb357
             for (int f = 0; f < D; f++) {
                 km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
+                // ... 3 more of 2 lines, other numbers: 15104d5b
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
-                s_0_1 = KM_FMA(x_1, c_0, s_0_1);
-                s_0_2 = KM_FMA(x_2, c_0, s_0_2);
-                s_0_3 = KM_FMA(x_3, c_0, s_0_3);
+                // ... 3 more, other numbers: 98f1fc01
             }
             best_0 = s_0_0;
-            best_1 = s_0_1;
-            best_2 = s_0_2;
-            best_3 = s_0_3;
+            // ... 3 more, other numbers: 2545ba20
             break;
         }
         case 2: {
             km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_2 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_3 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_2 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_3 = KM_SPLAT(row[1 * (D + 1) + D]);
+            // ... 7 more, other numbers: 5ad57fc7
             for (int f = 0; f < D; f++) {
                 km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
+                // ... 3 more of 2 lines, other numbers: 15104d5b
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
-                s_0_1 = KM_FMA(x_1, c_0, s_0_1);
-                s_0_2 = KM_FMA(x_2, c_0, s_0_2);
-                s_0_3 = KM_FMA(x_3, c_0, s_0_3);
-                const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
-                s_1_0 = KM_FMA(x_0, c_1, s_1_0);
-                s_1_1 = KM_FMA(x_1, c_1, s_1_1);
-                s_1_2 = KM_FMA(x_2, c_1, s_1_2);
-                s_1_3 = KM_FMA(x_3, c_1, s_1_3);
+                // ... 1 more of 3 lines, other numbers: 2d3e135f
+                // ... 3 more, other numbers: b51e819b
             }
             best_0 = s_0_0;
-            best_1 = s_0_1;
-            best_2 = s_0_2;
-            best_3 = s_0_3;
+            // ... 3 more, other numbers: 2545ba20
             j = KM_INTS_ADD(j, one);
             KM_KEEP(best_0, index_0, s_1_0, j);
-            KM_KEEP(best_1, index_1, s_1_1, j);
-            KM_KEEP(best_2, index_2, s_1_2, j);
-            KM_KEEP(best_3, index_3, s_1_3, j);
+            // ... 3 more, other numbers: 9eb18092
             break;
         }
         case 3: {
             km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_2 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_3 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_2 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_3 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_2 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_3 = KM_SPLAT(row[2 * (D + 1) + D]);
+            // ... 11 more, other numbers: bc2fcffa
             for (int f = 0; f < D; f++) {
                 km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
+                // ... 3 more of 2 lines, other numbers: 15104d5b
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
-                s_0_1 = KM_FMA(x_1, c_0, s_0_1);
-                s_0_2 = KM_FMA(x_2, c_0, s_0_2);
-                s_0_3 = KM_FMA(x_3, c_0, s_0_3);
-                const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
-                s_1_0 = KM_FMA(x_0, c_1, s_1_0);
-                s_1_1 = KM_FMA(x_1, c_1, s_1_1);
-                s_1_2 = KM_FMA(x_2, c_1, s_1_2);
-                s_1_3 = KM_FMA(x_3, c_1, s_1_3);
-                const km_vec c_2 = KM_SPLAT(row[2 * (D + 1) + f]);
-                s_2_0 = KM_FMA(x_0, c_2, s_2_0);
-                s_2_1 = KM_FMA(x_1, c_2, s_2_1);
-                s_2_2 = KM_FMA(x_2, c_2, s_2_2);
-                s_2_3 = KM_FMA(x_3, c_2, s_2_3);
+                // ... 2 more of 3 lines, other numbers: bc141bda
+                // ... 3 more, other numbers: bb7bfcb7
             }
             best_0 = s_0_0;
-            best_1 = s_0_1;
-            best_2 = s_0_2;
-            best_3 = s_0_3;
+            // ... 3 more, other numbers: 2545ba20
             j = KM_INTS_ADD(j, one);
             KM_KEEP(best_0, index_0, s_1_0, j);
-            KM_KEEP(best_1, index_1, s_1_1, j);
-            KM_KEEP(best_2, index_2, s_1_2, j);
-            KM_KEEP(best_3, index_3, s_1_3, j);
-            j = KM_INTS_ADD(j, one);
-            KM_KEEP(best_0, index_0, s_2_0, j);
-            KM_KEEP(best_1, index_1, s_2_1, j);
-            KM_KEEP(best_2, index_2, s_2_2, j);
-            KM_KEEP(best_3, index_3, s_2_3, j);
+            // ... 1 more of 3 lines, other numbers: a0cc4db3
+            // ... 3 more, other numbers: c6a2407e
             break;
         }
-        case 4: {
-            km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_2 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_3 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_2 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_3 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_2 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_3 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
-            km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
-            km_vec s_3_2 = KM_SPLAT(row[3 * (D + 1) + D]);
-            km_vec s_3_3 = KM_SPLAT(row[3 * (D + 1) + D]);
-            for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
-                KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
-                const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
-                s_0_0 = KM_FMA(x_0, c_0, s_0_0);
-                s_0_1 = KM_FMA(x_1, c_0, s_0_1);
-                s_0_2 = KM_FMA(x_2, c_0, s_0_2);
-                s_0_3 = KM_FMA(x_3, c_0, s_0_3);
-                const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
-                s_1_0 = KM_FMA(x_0, c_1, s_1_0);
-                s_1_1 = KM_FMA(x_1, c_1, s_1_1);
-                s_1_2 = KM_FMA(x_2, c_1, s_1_2);
-                s_1_3 = KM_FMA(x_3, c_1, s_1_3);
-                const km_vec c_2 = KM_SPLAT(row[2 * (D + 1) + f]);
-                s_2_0 = KM_FMA(x_0, c_2, s_2_0);
-                s_2_1 = KM_FMA(x_1, c_2, s_2_1);
-                s_2_2 = KM_FMA(x_2, c_2, s_2_2);
-                s_2_3 = KM_FMA(x_3, c_2, s_2_3);
-                const km_vec c_3 = KM_SPLAT(row[3 * (D + 1) + f]);
-                s_3_0 = KM_FMA(x_0, c_3, s_3_0);
-                s_3_1 = KM_FMA(x_1, c_3, s_3_1);
-                s_3_2 = KM_FMA(x_2, c_3, s_3_2);
-                s_3_3 = KM_FMA(x_3, c_3, s_3_3);
-            }
-            best_0 = s_0_0;
-            best_1 = s_0_1;
-            best_2 = s_0_2;
-            best_3 = s_0_3;
-            j = KM_INTS_ADD(j, one);
-            KM_KEEP(best_0, index_0, s_1_0, j);
-            KM_KEEP(best_1, index_1, s_1_1, j);
-            KM_KEEP(best_2, index_2, s_1_2, j);
-            KM_KEEP(best_3, index_3, s_1_3, j);
-            j = KM_INTS_ADD(j, one);
-            KM_KEEP(best_0, index_0, s_2_0, j);
-            KM_KEEP(best_1, index_1, s_2_1, j);
-            KM_KEEP(best_2, index_2, s_2_2, j);
-            KM_KEEP(best_3, index_3, s_2_3, j);
-            j = KM_INTS_ADD(j, one);
-            KM_KEEP(best_0, index_0, s_3_0, j);
-            KM_KEEP(best_1, index_1, s_3_1, j);
-            KM_KEEP(best_2, index_2, s_3_2, j);
-            KM_KEEP(best_3, index_3, s_3_3, j);
-            break;
-        }
+        // ... 1 more of 20 lines, other numbers: 1dc34e3d
         default: {
             km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_2 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_0_3 = KM_SPLAT(row[0 * (D + 1) + D]);
-            km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_2 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_1_3 = KM_SPLAT(row[1 * (D + 1) + D]);
-            km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_2 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_2_3 = KM_SPLAT(row[2 * (D + 1) + D]);
-            km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
-            km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
-            km_vec s_3_2 = KM_SPLAT(row[3 * (D + 1) + D]);
-            km_vec s_3_3 = KM_SPLAT(row[3 * (D + 1) + D]);
-            km_vec s_4_0 = KM_SPLAT(row[4 * (D + 1) + D]);
-            km_vec s_4_1 = KM_SPLAT(row[4 * (D + 1) + D]);
-            km_vec s_4_2 = KM_SPLAT(row[4 * (D + 1) + D]);
-            km_vec s_4_3 = KM_SPLAT(row[4 * (D + 1) + D]);
+            // ... 19 more, other numbers: 1a7bd7f7
             for (int f = 0; f < D; f++) {
                 km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
+                // ... 3 more of 2 lines, other numbers: 15104d5b
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
-                s_0_1 = KM_FMA(x_1, c_0, s_0_1);
-                s_0_2 = KM_FMA(x_2, c_0, s_0_2);
-                s_0_3 = KM_FMA(x_3, c_0, s_0_3);
-                const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
-                s_1_0 = KM_FMA(x_0, c_1, s_1_0);
-                s_1_1 = KM_FMA(x_1, c_1, s_1_1);
-                s_1_2 = KM_FMA(x_2, c_1, s_1_2);
-                s_1_3 = KM_FMA(x_3, c_1, s_1_3);
-                const km_vec c_2 = KM_SPLAT(row[2 * (D + 1) + f]);
-                s_2_0 = KM_FMA(x_0, c_2, s_2_0);
-                s_2_1 = KM_FMA(x_1, c_2, s_2_1);
-                s_2_2 = KM_FMA(x_2, c_2, s_2_2);
-                s_2_3 = KM_FMA(x_3, c_2, s_2_3);
-                const km_vec c_3 = KM_SPLAT(row[3 * (D + 1) + f]);
-                s_3_0 = KM_FMA(x_0, c_3, s_3_0);
-                s_3_1 = KM_FMA(x_1, c_3, s_3_1);
-                s_3_2 = KM_FMA(x_2, c_3, s_3_2);
-                s_3_3 = KM_FMA(x_3, c_3, s_3_3);
-                const km_vec c_4 = KM_SPLAT(row[4 * (D + 1) + f]);
-                s_4_0 = KM_FMA(x_0, c_4, s_4_0);
-                s_4_1 = KM_FMA(x_1, c_4, s_4_1);
-                s_4_2 = KM_FMA(x_2, c_4, s_4_2);
-                s_4_3 = KM_FMA(x_3, c_4, s_4_3);
+                // ... 4 more of 3 lines, other numbers: 768c7f32
+                // ... 3 more, other numbers: a9afc605
             }
             best_0 = s_0_0;
-            best_1 = s_0_1;
-            best_2 = s_0_2;
-            best_3 = s_0_3;
+            // ... 3 more, other numbers: 2545ba20
             j = KM_INTS_ADD(j, one);
             KM_KEEP(best_0, index_0, s_1_0, j);
-            KM_KEEP(best_1, index_1, s_1_1, j);
-            KM_KEEP(best_2, index_2, s_1_2, j);
-            KM_KEEP(best_3, index_3, s_1_3, j);
-            j = KM_INTS_ADD(j, one);
-            KM_KEEP(best_0, index_0, s_2_0, j);
-            KM_KEEP(best_1, index_1, s_2_1, j);
-            KM_KEEP(best_2, index_2, s_2_2, j);
-            KM_KEEP(best_3, index_3, s_2_3, j);
-            j = KM_INTS_ADD(j, one);
-            KM_KEEP(best_0, index_0, s_3_0, j);
-            KM_KEEP(best_1, index_1, s_3_1, j);
-            KM_KEEP(best_2, index_2, s_3_2, j);
-            KM_KEEP(best_3, index_3, s_3_3, j);
-            j = KM_INTS_ADD(j, one);
-            KM_KEEP(best_0, index_0, s_4_0, j);
-            KM_KEEP(best_1, index_1, s_4_1, j);
-            KM_KEEP(best_2, index_2, s_4_2, j);
-            KM_KEEP(best_3, index_3, s_4_3, j);
+            // ... 3 more of 3 lines, other numbers: 1b7be361
+            // ... 3 more, other numbers: a1bf9bf5
             break;
         }
     }
     for (int64_t done = start; done < k; done += TILE) {
         row = table + done * (D + 1);
         km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
-        km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
-        km_vec s_0_2 = KM_SPLAT(row[0 * (D + 1) + D]);
-        km_vec s_0_3 = KM_SPLAT(row[0 * (D + 1) + D]);
-        km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
-        km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
-        km_vec s_1_2 = KM_SPLAT(row[1 * (D + 1) + D]);
-        km_vec s_1_3 = KM_SPLAT(row[1 * (D + 1) + D]);
-        km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
-        km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
-        km_vec s_2_2 = KM_SPLAT(row[2 * (D + 1) + D]);
-        km_vec s_2_3 = KM_SPLAT(row[2 * (D + 1) + D]);
-        km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
-        km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
-        km_vec s_3_2 = KM_SPLAT(row[3 * (D + 1) + D]);
-        km_vec s_3_3 = KM_SPLAT(row[3 * (D + 1) + D]);
+        // ... 15 more, other numbers: ff1483d5
         for (int f = 0; f < D; f++) {
             km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
             KM_PIN(x_0);
-            km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
-            KM_PIN(x_1);
-            km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
-            KM_PIN(x_2);
-            km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
-            KM_PIN(x_3);
+            // ... 3 more of 2 lines, other numbers: e7c6ed2f
             const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
             s_0_0 = KM_FMA(x_0, c_0, s_0_0);
-            s_0_1 = KM_FMA(x_1, c_0, s_0_1);
-            s_0_2 = KM_FMA(x_2, c_0, s_0_2);
-            s_0_3 = KM_FMA(x_3, c_0, s_0_3);
-            const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
-            s_1_0 = KM_FMA(x_0, c_1, s_1_0);
-            s_1_1 = KM_FMA(x_1, c_1, s_1_1);
-            s_1_2 = KM_FMA(x_2, c_1, s_1_2);
-            s_1_3 = KM_FMA(x_3, c_1, s_1_3);
-            const km_vec c_2 = KM_SPLAT(row[2 * (D + 1) + f]);
-            s_2_0 = KM_FMA(x_0, c_2, s_2_0);
-            s_2_1 = KM_FMA(x_1, c_2, s_2_1);
-            s_2_2 = KM_FMA(x_2, c_2, s_2_2);
-            s_2_3 = KM_FMA(x_3, c_2, s_2_3);
-            const km_vec c_3 = KM_SPLAT(row[3 * (D + 1) + f]);
-            s_3_0 = KM_FMA(x_0, c_3, s_3_0);
-            s_3_1 = KM_FMA(x_1, c_3, s_3_1);
-            s_3_2 = KM_FMA(x_2, c_3, s_3_2);
-            s_3_3 = KM_FMA(x_3, c_3, s_3_3);
+            // ... 3 more of 3 lines, other numbers: 34f9dea8
+            // ... 3 more, other numbers: e4a0138c
         }
         j = KM_INTS_ADD(j, one);
         KM_KEEP(best_0, index_0, s_0_0, j);
-        KM_KEEP(best_1, index_1, s_0_1, j);
-        KM_KEEP(best_2, index_2, s_0_2, j);
-        KM_KEEP(best_3, index_3, s_0_3, j);
-        j = KM_INTS_ADD(j, one);
-        KM_KEEP(best_0, index_0, s_1_0, j);
-        KM_KEEP(best_1, index_1, s_1_1, j);
-        KM_KEEP(best_2, index_2, s_1_2, j);
-        KM_KEEP(best_3, index_3, s_1_3, j);
-        j = KM_INTS_ADD(j, one);
-        KM_KEEP(best_0, index_0, s_2_0, j);
-        KM_KEEP(best_1, index_1, s_2_1, j);
-        KM_KEEP(best_2, index_2, s_2_2, j);
-        KM_KEEP(best_3, index_3, s_2_3, j);
-        j = KM_INTS_ADD(j, one);
-        KM_KEEP(best_0, index_0, s_3_0, j);
-        KM_KEEP(best_1, index_1, s_3_1, j);
-        KM_KEEP(best_2, index_2, s_3_2, j);
-        KM_KEEP(best_3, index_3, s_3_3, j);
+        // ... 3 more, other numbers: 5cdb4f73
+        // ... 3 more of 3 lines, other numbers: 5213780b
     }
     KM_PUT_LABELS_4(labels + 0 * LANES, index_0, index_1, index_2, index_3);
 }
@@ -373,41 +122,19 @@ enum {
 enum { FEATURE_PAIRS = (D + 1) / 2 };
 
 // ... 2 definitions
-
-// Labels of an SoA group by int16 scores. Returns a bit for each ambiguous point.
-KM_TARGET_INT16 static uint64_t km_nearest_int16(km_index *labels, const int32_t *int16_points,
-                                                 const int32_t *int16_table, int64_t k, int64_t margin) {
-    km_ints best_0, best_1;
-    km_ints second_0 = KM_INT16_SPLAT(INT16_MIN), second_1 = second_0, index_0 = KM_INTS(0),
-            index_1 = index_0;
-    const km_ints one = KM_INT16_SPLAT(1);
-    km_ints j = KM_INTS(0);
-    const int32_t *row = int16_table;
-    // The centroids that k leaves beside whole tiles go first. A single one would wait for its own additions, so it
-    // goes with a whole tile.
-    const int64_t start = k > 1 && k % INT16_TILE == 1 ? INT16_TILE + 1 : (k - 1) % INT16_TILE + 1;
-    switch (start) {
+// ... lines of a template
         case 1: {
             KM_LOAD_ANEW;
             km_ints s_0_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_1 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_2 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_3 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
+            // ... 3 more, other numbers: 4cdd8ff7
             KM_UNROLL
             for (int p = 0; p < FEATURE_PAIRS; p++) {
                 km_ints x_0 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_ints x_1 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_ints x_2 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_ints x_3 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
+                // ... 3 more of 2 lines, other numbers: ca0a6d32
                 const km_ints c_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + p]);
                 s_0_0 = KM_INT16_DOT(s_0_0, x_0, c_0);
-                s_0_1 = KM_INT16_DOT(s_0_1, x_1, c_0);
-                s_0_2 = KM_INT16_DOT(s_0_2, x_2, c_0);
-                s_0_3 = KM_INT16_DOT(s_0_3, x_3, c_0);
+                // ... 3 more, other numbers: 7257ac54
             }
             best_0 = KM_INT16_HIGH(s_0_0, s_0_1);
             best_1 = KM_INT16_HIGH(s_0_2, s_0_3);
@@ -416,33 +143,16 @@ KM_TARGET_INT16 static uint64_t km_nearest_int16(km_index *labels, const int32_t
         case 2: {
             KM_LOAD_ANEW;
             km_ints s_0_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_1 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_2 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_3 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_0 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_2 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_3 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
+            // ... 7 more, other numbers: 0a0d60e4
             KM_UNROLL
             for (int p = 0; p < FEATURE_PAIRS; p++) {
                 km_ints x_0 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_ints x_1 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_ints x_2 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_ints x_3 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
+                // ... 3 more of 2 lines, other numbers: ca0a6d32
                 const km_ints c_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + p]);
                 s_0_0 = KM_INT16_DOT(s_0_0, x_0, c_0);
-                s_0_1 = KM_INT16_DOT(s_0_1, x_1, c_0);
-                s_0_2 = KM_INT16_DOT(s_0_2, x_2, c_0);
-                s_0_3 = KM_INT16_DOT(s_0_3, x_3, c_0);
-                const km_ints c_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + p]);
-                s_1_0 = KM_INT16_DOT(s_1_0, x_0, c_1);
-                s_1_1 = KM_INT16_DOT(s_1_1, x_1, c_1);
-                s_1_2 = KM_INT16_DOT(s_1_2, x_2, c_1);
-                s_1_3 = KM_INT16_DOT(s_1_3, x_3, c_1);
+                // ... 1 more of 3 lines, other numbers: 8839de96
+                // ... 3 more, other numbers: b0a20d2e
             }
             best_0 = KM_INT16_HIGH(s_0_0, s_0_1);
             best_1 = KM_INT16_HIGH(s_0_2, s_0_3);
@@ -454,187 +164,46 @@ KM_TARGET_INT16 static uint64_t km_nearest_int16(km_index *labels, const int32_t
         case 3: {
             KM_LOAD_ANEW;
             km_ints s_0_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_1 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_2 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_3 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_0 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_2 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_3 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_0 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_1 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_2 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_3 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
+            // ... 11 more, other numbers: 9692f18b
             KM_UNROLL
             for (int p = 0; p < FEATURE_PAIRS; p++) {
                 km_ints x_0 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_ints x_1 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_ints x_2 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_ints x_3 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
+                // ... 3 more of 2 lines, other numbers: ca0a6d32
                 const km_ints c_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + p]);
                 s_0_0 = KM_INT16_DOT(s_0_0, x_0, c_0);
-                s_0_1 = KM_INT16_DOT(s_0_1, x_1, c_0);
-                s_0_2 = KM_INT16_DOT(s_0_2, x_2, c_0);
-                s_0_3 = KM_INT16_DOT(s_0_3, x_3, c_0);
-                const km_ints c_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + p]);
-                s_1_0 = KM_INT16_DOT(s_1_0, x_0, c_1);
-                s_1_1 = KM_INT16_DOT(s_1_1, x_1, c_1);
-                s_1_2 = KM_INT16_DOT(s_1_2, x_2, c_1);
-                s_1_3 = KM_INT16_DOT(s_1_3, x_3, c_1);
-                const km_ints c_2 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + p]);
-                s_2_0 = KM_INT16_DOT(s_2_0, x_0, c_2);
-                s_2_1 = KM_INT16_DOT(s_2_1, x_1, c_2);
-                s_2_2 = KM_INT16_DOT(s_2_2, x_2, c_2);
-                s_2_3 = KM_INT16_DOT(s_2_3, x_3, c_2);
+                // ... 2 more of 3 lines, other numbers: eb5c3ea6
+                // ... 3 more, other numbers: c68d66e6
             }
             best_0 = KM_INT16_HIGH(s_0_0, s_0_1);
             best_1 = KM_INT16_HIGH(s_0_2, s_0_3);
             j = KM_INT16_ADD(j, one);
             KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_1_0, s_1_1), j);
             KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_1_2, s_1_3), j);
-            j = KM_INT16_ADD(j, one);
-            KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_2_0, s_2_1), j);
-            KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_2_2, s_2_3), j);
+            // ... 1 more of 3 lines, other numbers: 144dc454
             break;
         }
-        case 4: {
-            KM_LOAD_ANEW;
-            km_ints s_0_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_1 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_2 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_3 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_0 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_2 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_3 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_0 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_1 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_2 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_3 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_3_0 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_3_1 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_3_2 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_3_3 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            KM_UNROLL
-            for (int p = 0; p < FEATURE_PAIRS; p++) {
-                km_ints x_0 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 0 * LANES);
-                KM_PIN(x_0);
-                km_ints x_1 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_ints x_2 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_ints x_3 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
-                const km_ints c_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + p]);
-                s_0_0 = KM_INT16_DOT(s_0_0, x_0, c_0);
-                s_0_1 = KM_INT16_DOT(s_0_1, x_1, c_0);
-                s_0_2 = KM_INT16_DOT(s_0_2, x_2, c_0);
-                s_0_3 = KM_INT16_DOT(s_0_3, x_3, c_0);
-                const km_ints c_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + p]);
-                s_1_0 = KM_INT16_DOT(s_1_0, x_0, c_1);
-                s_1_1 = KM_INT16_DOT(s_1_1, x_1, c_1);
-                s_1_2 = KM_INT16_DOT(s_1_2, x_2, c_1);
-                s_1_3 = KM_INT16_DOT(s_1_3, x_3, c_1);
-                const km_ints c_2 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + p]);
-                s_2_0 = KM_INT16_DOT(s_2_0, x_0, c_2);
-                s_2_1 = KM_INT16_DOT(s_2_1, x_1, c_2);
-                s_2_2 = KM_INT16_DOT(s_2_2, x_2, c_2);
-                s_2_3 = KM_INT16_DOT(s_2_3, x_3, c_2);
-                const km_ints c_3 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + p]);
-                s_3_0 = KM_INT16_DOT(s_3_0, x_0, c_3);
-                s_3_1 = KM_INT16_DOT(s_3_1, x_1, c_3);
-                s_3_2 = KM_INT16_DOT(s_3_2, x_2, c_3);
-                s_3_3 = KM_INT16_DOT(s_3_3, x_3, c_3);
-            }
-            best_0 = KM_INT16_HIGH(s_0_0, s_0_1);
-            best_1 = KM_INT16_HIGH(s_0_2, s_0_3);
-            j = KM_INT16_ADD(j, one);
-            KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_1_0, s_1_1), j);
-            KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_1_2, s_1_3), j);
-            j = KM_INT16_ADD(j, one);
-            KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_2_0, s_2_1), j);
-            KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_2_2, s_2_3), j);
-            j = KM_INT16_ADD(j, one);
-            KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_3_0, s_3_1), j);
-            KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_3_2, s_3_3), j);
-            break;
-        }
+        // ... 1 more of 22 lines, other numbers: 1caf65e8
         default: {
             KM_LOAD_ANEW;
             km_ints s_0_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_1 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_2 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_0_3 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_0 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_2 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_1_3 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_0 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_1 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_2 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_2_3 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_3_0 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_3_1 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_3_2 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_3_3 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_4_0 = KM_INTS(row[4 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_4_1 = KM_INTS(row[4 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_4_2 = KM_INTS(row[4 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-            km_ints s_4_3 = KM_INTS(row[4 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
+            // ... 19 more, other numbers: 856f0218
             KM_UNROLL
             for (int p = 0; p < FEATURE_PAIRS; p++) {
                 km_ints x_0 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_ints x_1 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 1 * LANES);
-                KM_PIN(x_1);
-                km_ints x_2 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 2 * LANES);
-                KM_PIN(x_2);
-                km_ints x_3 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 3 * LANES);
-                KM_PIN(x_3);
+                // ... 3 more of 2 lines, other numbers: ca0a6d32
                 const km_ints c_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + p]);
                 s_0_0 = KM_INT16_DOT(s_0_0, x_0, c_0);
-                s_0_1 = KM_INT16_DOT(s_0_1, x_1, c_0);
-                s_0_2 = KM_INT16_DOT(s_0_2, x_2, c_0);
-                s_0_3 = KM_INT16_DOT(s_0_3, x_3, c_0);
-                const km_ints c_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + p]);
-                s_1_0 = KM_INT16_DOT(s_1_0, x_0, c_1);
-                s_1_1 = KM_INT16_DOT(s_1_1, x_1, c_1);
-                s_1_2 = KM_INT16_DOT(s_1_2, x_2, c_1);
-                s_1_3 = KM_INT16_DOT(s_1_3, x_3, c_1);
-                const km_ints c_2 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + p]);
-                s_2_0 = KM_INT16_DOT(s_2_0, x_0, c_2);
-                s_2_1 = KM_INT16_DOT(s_2_1, x_1, c_2);
-                s_2_2 = KM_INT16_DOT(s_2_2, x_2, c_2);
-                s_2_3 = KM_INT16_DOT(s_2_3, x_3, c_2);
-                const km_ints c_3 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + p]);
-                s_3_0 = KM_INT16_DOT(s_3_0, x_0, c_3);
-                s_3_1 = KM_INT16_DOT(s_3_1, x_1, c_3);
-                s_3_2 = KM_INT16_DOT(s_3_2, x_2, c_3);
-                s_3_3 = KM_INT16_DOT(s_3_3, x_3, c_3);
-                const km_ints c_4 = KM_INTS(row[4 * (FEATURE_PAIRS + 1) + p]);
-                s_4_0 = KM_INT16_DOT(s_4_0, x_0, c_4);
-                s_4_1 = KM_INT16_DOT(s_4_1, x_1, c_4);
-                s_4_2 = KM_INT16_DOT(s_4_2, x_2, c_4);
-                s_4_3 = KM_INT16_DOT(s_4_3, x_3, c_4);
+                // ... 4 more of 3 lines, other numbers: e68fe39e
+                // ... 3 more, other numbers: c68b2244
             }
             best_0 = KM_INT16_HIGH(s_0_0, s_0_1);
             best_1 = KM_INT16_HIGH(s_0_2, s_0_3);
             j = KM_INT16_ADD(j, one);
             KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_1_0, s_1_1), j);
             KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_1_2, s_1_3), j);
-            j = KM_INT16_ADD(j, one);
-            KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_2_0, s_2_1), j);
-            KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_2_2, s_2_3), j);
-            j = KM_INT16_ADD(j, one);
-            KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_3_0, s_3_1), j);
-            KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_3_2, s_3_3), j);
-            j = KM_INT16_ADD(j, one);
-            KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_4_0, s_4_1), j);
-            KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_4_2, s_4_3), j);
+            // ... 3 more of 3 lines, other numbers: 7b165643
             break;
         }
     }
@@ -642,64 +211,21 @@ KM_TARGET_INT16 static uint64_t km_nearest_int16(km_index *labels, const int32_t
         row = int16_table + done * (FEATURE_PAIRS + 1);
         KM_LOAD_ANEW;
         km_ints s_0_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_0_1 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_0_2 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_0_3 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_1_0 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_1_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_1_2 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_1_3 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_2_0 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_2_1 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_2_2 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_2_3 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_3_0 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_3_1 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_3_2 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
-        km_ints s_3_3 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + FEATURE_PAIRS]);
+        // ... 15 more, other numbers: a0c8f573
         KM_UNROLL
         for (int p = 0; p < FEATURE_PAIRS; p++) {
             km_ints x_0 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 0 * LANES);
             KM_PIN(x_0);
-            km_ints x_1 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 1 * LANES);
-            KM_PIN(x_1);
-            km_ints x_2 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 2 * LANES);
-            KM_PIN(x_2);
-            km_ints x_3 = KM_LOAD_INTS(int16_points + p * SOA_POINTS + 3 * LANES);
-            KM_PIN(x_3);
+            // ... 3 more of 2 lines, other numbers: baaf25f2
             const km_ints c_0 = KM_INTS(row[0 * (FEATURE_PAIRS + 1) + p]);
             s_0_0 = KM_INT16_DOT(s_0_0, x_0, c_0);
-            s_0_1 = KM_INT16_DOT(s_0_1, x_1, c_0);
-            s_0_2 = KM_INT16_DOT(s_0_2, x_2, c_0);
-            s_0_3 = KM_INT16_DOT(s_0_3, x_3, c_0);
-            const km_ints c_1 = KM_INTS(row[1 * (FEATURE_PAIRS + 1) + p]);
-            s_1_0 = KM_INT16_DOT(s_1_0, x_0, c_1);
-            s_1_1 = KM_INT16_DOT(s_1_1, x_1, c_1);
-            s_1_2 = KM_INT16_DOT(s_1_2, x_2, c_1);
-            s_1_3 = KM_INT16_DOT(s_1_3, x_3, c_1);
-            const km_ints c_2 = KM_INTS(row[2 * (FEATURE_PAIRS + 1) + p]);
-            s_2_0 = KM_INT16_DOT(s_2_0, x_0, c_2);
-            s_2_1 = KM_INT16_DOT(s_2_1, x_1, c_2);
-            s_2_2 = KM_INT16_DOT(s_2_2, x_2, c_2);
-            s_2_3 = KM_INT16_DOT(s_2_3, x_3, c_2);
-            const km_ints c_3 = KM_INTS(row[3 * (FEATURE_PAIRS + 1) + p]);
-            s_3_0 = KM_INT16_DOT(s_3_0, x_0, c_3);
-            s_3_1 = KM_INT16_DOT(s_3_1, x_1, c_3);
-            s_3_2 = KM_INT16_DOT(s_3_2, x_2, c_3);
-            s_3_3 = KM_INT16_DOT(s_3_3, x_3, c_3);
+            // ... 3 more of 3 lines, other numbers: a48aded4
+            // ... 3 more, other numbers: 4a8a6267
         }
         j = KM_INT16_ADD(j, one);
         KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_0_0, s_0_1), j);
         KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_0_2, s_0_3), j);
-        j = KM_INT16_ADD(j, one);
-        KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_1_0, s_1_1), j);
-        KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_1_2, s_1_3), j);
-        j = KM_INT16_ADD(j, one);
-        KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_2_0, s_2_1), j);
-        KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_2_2, s_2_3), j);
-        j = KM_INT16_ADD(j, one);
-        KM_INT16_KEEP(best_0, second_0, index_0, KM_INT16_HIGH(s_3_0, s_3_1), j);
-        KM_INT16_KEEP(best_1, second_1, index_1, KM_INT16_HIGH(s_3_2, s_3_3), j);
+        // ... 3 more of 3 lines, other numbers: b1233a8b
     }
     KM_INT16_PUT_LABELS(labels, index_0);
     KM_INT16_PUT_LABELS(labels + 2 * LANES, index_1);
@@ -728,21 +254,7 @@ typedef struct km_lanes_span {
 static void km_fetch_start(km_lanes_span *span, const km_cpu_chunk *chunk) {
     const int64_t next = span->first + SPAN * SOA_POINTS;
     const int64_t turns = chunk->slots_count * (SPAN * SOA_POINTS / (VECTORS * LANES));
-    const int64_t points = next + SPAN * SOA_POINTS <= chunk->points_count ? SPAN * SOA_POINTS : 0;
-    const int64_t bytes = points * D * (int64_t)sizeof(km_real);
-    span->ahead = (const char *)((const km_real *)chunk->points + next * D);
-    span->ahead_end = span->ahead + bytes;
-    span->ahead_step = (bytes / turns + 63) / 64 * 64;
-}
-
-// Labels a span for one slot. With KM_CPU_MOVE, also moves the points whose label changed from sums to sums.
-KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *chunk, km_lanes_span *span) {
-    const km_real *points = (const km_real *)chunk->points + span->first * D;
-    const int moves = slot->mode == KM_CPU_MOVE && slot->sums;
-    const int64_t count = span->end - span->first;
-    km_index labels[SPAN * SOA_POINTS], old[SPAN * SOA_POINTS];
-    uint16_t list[SPAN * SOA_POINTS + 3];
-    int64_t listed = 0;
+    // ... lines of a template
     for (int64_t base = 0; slot->int16_table && base < count; base += SOA_POINTS) {
         km_fetch_ahead(span);
         slot->resolved += km_label_soa_group(labels + base, span->int16_points + base * FEATURE_PAIRS,

@@ -1,26 +1,8 @@
 // Of the text of {features: 12, clusters: 3..12, target: cpu:neon}: Numbers and types; The pass; Seeding; The finishing pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 21 definitions
-
-// Doubles: the finishing pass and the sums of distances.
-enum { DOUBLES = 2 };
-typedef float64x2_t km_doubles;
-#define KM_D_LOAD(from) vld1q_f64(from)
-#define KM_D_STORE(to, x) vst1q_f64(to, x)
-#define KM_D_SPLAT(value) vdupq_n_f64(value)
-#define KM_D_ADD(a, b) vaddq_f64(a, b)
-#define KM_D_SUM(x) vaddvq_f64(x)
-#define KM_D_SUB(a, b) vsubq_f64(a, b)
-#define KM_D_FMA(a, b, c) vfmaq_f64(c, a, b)
-typedef int64x2_t km_longs;
-#define KM_LONGS(value) vdupq_n_s64(value)
-#define KM_PUT_LONGS(to, x) vst1q_s64(to, x)
-// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
-#define KM_KEEP_NEAREST(first, second, index, square, j)                                                     \
-    index = vbslq_s64(vcltq_f64(square, first), j, index);                                                   \
-    second = vminq_f64(second, vmaxq_f64(square, first));                                                    \
-    first = vminq_f64(square, first)
+// ... lines of a template
 // A bit for each of 64 bytes that differ. Each byte keeps the bit of its place in eight, then neighbours are added.
 static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {
     const uint8x16_t places = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
@@ -34,8 +16,5 @@ static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {
 
 // ... 3 definitions
 
-// ... 23 definitions
-
-// ... 8 definitions
-
+// ... 2 more of 2 lines, other numbers: b7ca986a
 // ... 16 definitions

@@ -1,5 +1,5 @@
 // Of the text of prebuilt lanes avx512_float32_few: All
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 18 definitions
 
@@ -23,111 +23,14 @@ enum {
 #define KM_PIN(x) __asm__("" : "+v"(x))
 // Some headers fill unmasked forms with an undefined vector, and warn of it: a full mask gives the same instruction.
 typedef __m512i km_ints; // as many integers as km_vec has reals, of their size
-typedef __m512 km_vec;
-#define KM_LOAD(from) _mm512_loadu_ps(from)
-#define KM_STORE(to, x) _mm512_storeu_ps(to, x)
-#define KM_SPLAT(value) _mm512_set1_ps(value)
-#define KM_ADD(a, b) _mm512_add_ps(a, b)
-#define KM_SUB(a, b) _mm512_sub_ps(a, b)
-#define KM_MUL(a, b) _mm512_mul_ps(a, b)
-#define KM_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define KM_MIN(a, b) _mm512_maskz_min_ps((__mmask16)-1, a, b)
-#define KM_INTS(value) _mm512_set1_epi32(value)
-#define KM_INTS_ADD(a, b) _mm512_add_epi32(a, b)
-// Where score > best: best and index become score and j.
-#define KM_KEEP(best, index, score, j)                                                                       \
-    index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(score, best, _CMP_GT_OQ), j);                    \
-    best = _mm512_maskz_max_ps((__mmask16)-1, score, best)
-#define KM_LOAD_INTS(from) _mm512_loadu_si512((const void *)(from))
-#define KM_PUT_INTS(to, index) _mm512_storeu_si512((void *)(to), index)
-#define KM_PUT_LABELS_2(to, a, b)                                                                            \
-    _mm_storeu_si128((__m128i *)(void *)(to), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, a));                 \
-    _mm_storeu_si128((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, b))
-#define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
-#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_SOA_OFFSETS, 4))
-// 1 / sqrt(x), 0 where squares underflow. The instruction gives 14 bits, and a step of Newton the rest: a fifth
-// of the time of a root and a division.
-#define KM_INVERSE_ROOT(x) km_inverse_root(x)
-KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
-    const __m512 rough =
-        _mm512_maskz_rsqrt14_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(1e-37f), _CMP_GT_OQ), x);
-    const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, rough), rough, _mm512_set1_ps(1));
-    return _mm512_fmadd_ps(_mm512_mul_ps(rough, _mm512_set1_ps(0.5f)), rest, rough);
-}
-// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
-#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
-    index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(square, first, _CMP_LT_OQ), j);                  \
-    second = _mm512_maskz_min_ps((__mmask16)-1, second, _mm512_maskz_max_ps((__mmask16)-1, square, first));  \
-    first = _mm512_maskz_min_ps((__mmask16)-1, square, first)
-// Stores past the caches, to whole lines. KM_STREAM_END goes before other threads read.
-#define KM_STREAM_INTS(to, x) _mm512_stream_si512((__m512i *)(void *)(to), x)
-#define KM_STREAM_END _mm_sfence()
-#define KM_ROUND(x) _mm512_maskz_cvtps_epi32((__mmask16)-1, x)
-// Non-zero where a is not below b.
-#define KM_ANY_ABOVE(a, b) (int)_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ)
-// Masks of the points that have a label: counts and sums of doubles of those points.
-typedef __mmask16 km_mask;
-#define KM_STORE_WIDE(to, x)                                                                                 \
-    KM_D_STORE(to, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_castps512_ps256(x)));                          \
-    KM_D_STORE((to) + DOUBLES, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_extractf32x8_ps(x, 1)))
-#define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
-#define KM_EQUAL(a, b) _mm512_cmpeq_epi32_mask(a, b)
-#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
-    KM_D_ADD_OWN(sum, where, from);                                                                          \
-    KM_D_ADD_OWN(sum, (where) >> 8, (from) + DOUBLES)
-// The same for two vectors of doubles, and for integers, whose total may need more than 32 bits.
-#define KM_D_ADD_BOTH(sum, where, low, high)                                                                 \
-    sum = _mm512_mask_add_pd(sum, (__mmask8)(where), sum, low);                                              \
-    sum = _mm512_mask_add_pd(sum, (__mmask8)((where) >> 8), sum, high)
-#define KM_ADD_INTS_WHERE(sum, where, x) sum = _mm512_mask_add_epi32(sum, where, sum, x)
-#define KM_SUM_WIDE(x)                                                                                       \
-    KM_D_SUM(_mm512_add_pd(_mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_castsi512_si256(x)),                \
-                           _mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_extracti64x4_epi64(x, 1))))
-// Eight labels as 64-bit integers; eight of sixteen doubles, picked by label.
-#define KM_LOAD_LONGS(from)                                                                                  \
-    _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
-#define KM_D_PICK(from, index) _mm512_permutex2var_pd(KM_D_LOAD(from), index, KM_D_LOAD((from) + DOUBLES))
+// ... lines of a template
 // int16 scores. Integers of 16 bits lie two in a 32-bit lane: features of points, scores, indices.
 #define KM_TARGET_INT16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
 // Makes compilers load again: they would keep all points in registers, and spill them.
 #define KM_LOAD_ANEW __asm__ volatile("" : : : "memory")
 // Unrolls loops over feature pairs whose length is known and short.
 #define KM_UNROLL _Pragma("GCC unroll 2")
-#define KM_INT16_SPLAT(value) _mm512_set1_epi16((short)(value))
-#define KM_INT16_ADD(a, b) _mm512_add_epi16(a, b)
-// sum + the products of both halves of x and c.
-#define KM_INT16_DOT(sum, x, c) _mm512_dpwssd_epi32(sum, x, c)
-// x * scale and y * other, rounded to 16 bits, as the halves of one lane. Adding 1.5 * 2^23 leaves no bit below one.
-#define KM_ROUNDED(x, scale) _mm512_castps_si512(_mm512_fmadd_ps(x, scale, _mm512_set1_ps(0x1.8p23f)))
-#define KM_INT16_PAIR(x, scale, y, other)                                                                    \
-    _mm512_mask_blend_epi16(0xaaaaaaaa, KM_ROUNDED(x, scale),                                                \
-                            _mm512_maskz_slli_epi32((__mmask16)-1, KM_ROUNDED(y, other), 16))
-// The high halves of two vectors of 32-bit sums: those of `low` become the low halves.
-#define KM_INT16_HIGH(low, high)                                                                             \
-    _mm512_mask_shuffle_epi8(                                                                                \
-        high, 0x3333333333333333, low,                                                                       \
-        _mm512_set4_epi32((int)0x80800f0e, (int)0x80800b0a, (int)0x80800706, (int)0x80800302))
-// The numbers of lanes; the lowest index among the lanes that hold the largest value.
-#define KM_LANE_NUMBERS _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define KM_LOWEST(best, index)                                                                               \
-    _mm512_mask_reduce_min_epi32(                                                                            \
-        _mm512_cmp_ps_mask(best, _mm512_set1_ps(_mm512_reduce_max_ps(best)), _CMP_EQ_OQ), index)
-// Takes a score into the largest and the second-largest so far. Equal ones keep the lower index.
-#define KM_INT16_KEEP(best, second, index, score, j)                                                         \
-    do {                                                                                                     \
-        const __m512i score_ = score;                                                                        \
-        index = _mm512_mask_mov_epi16(index, _mm512_cmpgt_epi16_mask(score_, best), j);                      \
-        second = _mm512_max_epi16(second, _mm512_min_epi16(score_, best));                                   \
-        best = _mm512_max_epi16(score_, best);                                                               \
-    } while (0)
-// Stores 16-bit indices, two in a lane, as labels of a byte.
-#define KM_INT16_PUT_LABELS(to, index)                                                                       \
-    KM_PUT_LABELS_2(to, index, _mm512_maskz_srli_epi32((__mmask16)-1, index, 16))
-// A bit for each half whose second-largest score lies within `margin` of the largest.
-#define KM_INT16_AMBIGUOUS(best, second, margin)                                                             \
-    (uint64_t) _mm512_cmple_epi16_mask(_mm512_subs_epi16(best, second), KM_INT16_SPLAT(margin))
-// The point of such a bit: low halves are the points of the first of two vectors, high halves those of the second.
-#define KM_INT16_POINT(bit) ((bit) / 32 * 32 + (bit) % 2 * LANES + (bit) % 32 / 2)
+// ... lines of a template
 // Stores the indices of two vectors, or of four, as labels of a byte. Four of floats are stored at once, so that they
 // may be loaded at once.
 #define KM_BYTES(x) _mm512_maskz_cvtepi32_epi8((__mmask16)-1, x)

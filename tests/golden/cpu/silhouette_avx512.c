@@ -1,5 +1,5 @@
 // Of the text of prebuilt silhouette avx512_float32: All
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 23 definitions
 

@@ -1,5 +1,5 @@
 // Of the text of prebuilt silhouette neon_float64: All
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 28 definitions
 

@@ -1,5 +1,5 @@
 // Of the text of prebuilt subsets avx2_float32: All
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 23 definitions
 
@@ -51,37 +51,24 @@ KM_INLINE void nearest_1(uint8_t *labels, const km_real *x_0, const km_real *tab
         const km_ints one = KM_INTS(1);
         km_ints index_0 = j;
         km_vec best_0 = KM_SPLAT(row[1]);
-        km_ints index_1 = j;
-        km_vec best_1 = KM_SPLAT(row[1]);
-        km_ints index_2 = j;
-        km_vec best_2 = KM_SPLAT(row[1]);
-        km_ints index_3 = j;
-        km_vec best_3 = KM_SPLAT(row[1]);
+        // ... 3 more of 2 lines, other numbers: 79ad376f
         {
             const km_vec c = KM_SPLAT(row[0]);
             best_0 = KM_FMA(KM_LOAD(x_0 + i + 0 * LANES), c, best_0);
-            best_1 = KM_FMA(KM_LOAD(x_0 + i + 1 * LANES), c, best_1);
-            best_2 = KM_FMA(KM_LOAD(x_0 + i + 2 * LANES), c, best_2);
-            best_3 = KM_FMA(KM_LOAD(x_0 + i + 3 * LANES), c, best_3);
+            // ... 3 more, other numbers: e3016804
         }
         for (int64_t done = 1; done < k; done++) {
             row += 1 + 1;
             j = KM_INTS_ADD(j, one);
             km_vec s_0 = KM_SPLAT(row[1]);
-            km_vec s_1 = KM_SPLAT(row[1]);
-            km_vec s_2 = KM_SPLAT(row[1]);
-            km_vec s_3 = KM_SPLAT(row[1]);
+            // ... 3 more, other numbers: c2da84cb
             {
                 const km_vec c = KM_SPLAT(row[0]);
                 s_0 = KM_FMA(KM_LOAD(x_0 + i + 0 * LANES), c, s_0);
-                s_1 = KM_FMA(KM_LOAD(x_0 + i + 1 * LANES), c, s_1);
-                s_2 = KM_FMA(KM_LOAD(x_0 + i + 2 * LANES), c, s_2);
-                s_3 = KM_FMA(KM_LOAD(x_0 + i + 3 * LANES), c, s_3);
+                // ... 3 more, other numbers: 6286dd79
             }
             KM_KEEP(best_0, index_0, s_0, j);
-            KM_KEEP(best_1, index_1, s_1, j);
-            KM_KEEP(best_2, index_2, s_2, j);
-            KM_KEEP(best_3, index_3, s_3, j);
+            // ... 3 more, other numbers: fd1a142a
         }
         KM_PUT_LABELS_4(labels + i, index_0, index_1, index_2, index_3);
     }
@@ -102,9 +89,7 @@ KM_TARGET static void add_all_1(const cpu_subset_tile *tile, cpu_subset_run *run
         int i = 0;
         for (; i + COPIES <= count; i += COPIES) {
             ADD_POINT_1(own[0] + labels[i + 0] * SUBSET_ROW, i + 0);
-            ADD_POINT_1(own[1] + labels[i + 1] * SUBSET_ROW, i + 1);
-            ADD_POINT_1(own[2] + labels[i + 2] * SUBSET_ROW, i + 2);
-            ADD_POINT_1(own[3] + labels[i + 3] * SUBSET_ROW, i + 3);
+            // ... 3 more, other numbers: 7908b9f8
         }
         for (; i < count; i++) {
             ADD_POINT_1(own[0] + labels[i] * SUBSET_ROW, i);
@@ -115,18 +100,7 @@ KM_TARGET static void add_all_1(const cpu_subset_tile *tile, cpu_subset_run *run
 
 // Moves the points of a tile that `moved` has a bit for, SoA group by SoA group, from `old` labels to the run's.
 KM_TARGET static void move_1(const cpu_subset_tile *tile, cpu_subset_run *run, const uint8_t *old,
-                              const uint64_t *moved) {
-    double rows[COPIES * FEW * SUBSET_ROW];
-    uint32_t points[SUBSET_TILE_POINTS + LISTED];
-    const int few = run->k <= FEW;
-    const int64_t count = list_moved(points, moved, tile->count), size = run->k * SUBSET_ROW;
-    double *to = few ? rows : run->sums, *from = few ? to + size : to;
-    double *next_to = few ? from + size : to, *next_from = few ? next_to + size : to;
-    if (few) sums_clear(rows, COPIES * run->k);
-    // Stores to sums might change what is not held here, as far as a compiler knows.
-    const uint8_t *labels = run->labels;
-    const int64_t between = tile->step - SUBSET_GROUP;
-    int64_t c = 0;
+                              // ... lines of a template
     const km_real *x_0 = (const km_real *)tile->columns[0];
     for (; c + 2 <= count; c += 2) {
         const int64_t p = points[c], i = p + p / SUBSET_GROUP * between;
@@ -182,19 +156,7 @@ KM_TARGET static double exact_1(uint8_t *label, const cpu_subset_finish *finish,
         const double *c = finish->centroids + j * 1;
         double square = 0;
         square = __builtin_fma(x_0 - c[0], x_0 - c[0], square);
-        if (square < first) {
-            second = first;
-            first = square;
-            *label = (uint8_t)j;
-        } else if (square < second) {
-            second = square;
-        }
-    }
-    const km_real near = (km_real)first, next = (km_real)second;
-    return next > 0 ? (double)((KM_SCALAR_SQRT(next) - KM_SCALAR_SQRT(near)) / KM_SCALAR_SQRT(next)) : 0;
-}
-
-// Labels of an SoA group. Returns the sum of its first `count` margins.
+        // ... lines of a template
 KM_INLINE double finish_group_1(uint8_t *labels, const cpu_subset_finish *finish, int64_t count,
                                  const km_real *x_0) {
     const km_vec apart = KM_SPLAT(1 + (1 + 4) * UNSURE), lost = KM_SPLAT(LOST), one = KM_SPLAT(1);
@@ -228,28 +190,7 @@ KM_INLINE double finish_group_1(uint8_t *labels, const cpu_subset_finish *finish
             margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_0, second_0))));
             margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_1, second_1))));
         }
-        km_ints index_2 = KM_INTS(0), index_3 = index_2;
-        {
-            km_vec first_0 = KM_SPLAT(INFINITY), first_1 = first_0, second_0 = first_0, second_1 = first_0;
-            row = (const km_real *)finish->run.table;
-            j = KM_INTS(0);
-            for (int64_t c = 0; c < finish->run.k; c++, row += 1 + 1, j = KM_INTS_ADD(j, step)) {
-                km_vec a = KM_SPLAT(0), b = a;
-                {
-                    const km_vec value = KM_SPLAT(row[0]);
-                    const km_vec t = KM_SUB(KM_LOAD(x_0 + i + 2 * LANES), value);
-                    const km_vec u = KM_SUB(KM_LOAD(x_0 + i + (2 + 1) * LANES), value);
-                    a = KM_FMA(t, t, a);
-                    b = KM_FMA(u, u, b);
-                }
-                KEEP_TWO(first_0, second_0, index_2, a, j);
-                KEEP_TWO(first_1, second_1, index_3, b, j);
-            }
-            is_unsure |= !!KM_NOT_BELOW(KM_FMA(first_0, apart, lost), second_0);
-            is_unsure |= !!KM_NOT_BELOW(KM_FMA(first_1, apart, lost), second_1);
-            margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_0, second_0))));
-            margins = KM_ADD(margins, KM_SUB(one, KM_SQRT(KM_DIVIDE(first_1, second_1))));
-        }
+        // ... 1 more of 22 lines, other numbers: 70a14ac1
         KM_PUT_LABELS_4(labels + i, index_0, index_1, index_2, index_3);
         if (!is_unsure) {
             double doubles[LANES];
@@ -301,20 +242,7 @@ KM_INLINE void seed_group_1(km_doubles *sums, km_real *nearest, const km_cpu_cha
                          v_0 = KM_SUB(KM_LOAD(x_0 + i + LANES), c_0);
             u = KM_FMA(u_0, u_0, u);
             v = KM_FMA(v_0, v_0, v);
-            const km_vec before = KM_LOAD(nearest + i), other = KM_LOAD(nearest + i + LANES);
-            KM_STORE(least, KM_MIN(u, before));
-            KM_STORE(least + LANES, KM_MIN(v, other));
-            for (int l = 0; l < 2 * LANES; l += 2 * DOUBLES) {
-                even = KM_D_ADD(KM_LOAD_DOUBLES(least + l), even);
-                odd = KM_D_ADD(KM_LOAD_DOUBLES(least + l + DOUBLES), odd);
-            }
-        }
-        sums[2 * a] = even;
-        sums[2 * a + 1] = odd;
-    }
-}
-
-// The last SoA group of a chunk, where it is not full; its last pick is taken.
+            // ... lines of a template
 KM_TARGET static void seed_rest_1(km_cpu_chain *chain, const km_real *nearest, int64_t count, const km_real *x_0) {
     const km_real *row = (const km_real *)chain->candidates;
     for (int64_t a = 0; a < chain->candidates_count; a++, row += 1)
@@ -371,15 +299,7 @@ KM_TARGET static void pass(const cpu_subset_tile *tile, cpu_subset_run *run) {
     case 1:
         pass_1(tile, run);
         break;
-    case 2:
-        pass_2(tile, run);
-        break;
-    case 3:
-        pass_3(tile, run);
-        break;
-    case 4:
-        pass_4(tile, run);
-        break;
+    // ... 3 more of 3 lines, other numbers: 3d0448f2
     }
 }
 
@@ -388,15 +308,7 @@ KM_TARGET static void finish(const cpu_subset_tile *tile, cpu_subset_finish *wor
     case 1:
         finish_1(tile, work);
         break;
-    case 2:
-        finish_2(tile, work);
-        break;
-    case 3:
-        finish_3(tile, work);
-        break;
-    case 4:
-        finish_4(tile, work);
-        break;
+    // ... 3 more of 3 lines, other numbers: 6a3901d5
     }
 }
 

@@ -1,5 +1,5 @@
 // Of the text of prebuilt subsets avx512_float64: All
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 25 definitions
 
@@ -42,13 +42,7 @@ KM_INLINE void add_group_1(double *sums, int64_t *counts, const uint8_t *labels,
         counts[j] += __builtin_popcountll(own);
         km_doubles sum_0 = KM_D_LOAD(to + 0 * DOUBLES);
         KM_D_ADD_OWN(sum_0, own >> 0, doubles + 0 * SUBSET_GROUP + 0);
-        KM_D_ADD_OWN(sum_0, own >> 8, doubles + 0 * SUBSET_GROUP + 8);
-        KM_D_ADD_OWN(sum_0, own >> 16, doubles + 0 * SUBSET_GROUP + 16);
-        KM_D_ADD_OWN(sum_0, own >> 24, doubles + 0 * SUBSET_GROUP + 24);
-        KM_D_ADD_OWN(sum_0, own >> 32, doubles + 0 * SUBSET_GROUP + 32);
-        KM_D_ADD_OWN(sum_0, own >> 40, doubles + 0 * SUBSET_GROUP + 40);
-        KM_D_ADD_OWN(sum_0, own >> 48, doubles + 0 * SUBSET_GROUP + 48);
-        KM_D_ADD_OWN(sum_0, own >> 56, doubles + 0 * SUBSET_GROUP + 56);
+        // ... 7 more, other numbers: 53e31693
         KM_D_STORE(to + 0 * DOUBLES, sum_0);
     }
 }

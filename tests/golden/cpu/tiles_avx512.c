@@ -1,5 +1,5 @@
 // Of the text of prebuilt tiles avx512_float32: All
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 23 definitions
 
@@ -35,20 +35,7 @@ KM_INLINE void sum_points(double *row, const km_real *points, const double *weig
         sum_lanes(row, points, mine, d, pitch);
         return;
     }
-    for (int64_t i = 0; i < pitch; i++) row[i] = 0;
-    if (!weights) row[d] = row[d + 1] = (double)__builtin_popcountll(mine);
-    for (; mine; mine &= mine - 1) {
-        int i = __builtin_ctzll(mine);
-        const km_real *point = points + i;
-        double weight = weights ? weights[i] : 1.0;
-        if (weights) {
-            row[d] += weight;
-            row[d + 1] += weight != 0;
-        }
-        for (int64_t f = 0; f < d; f++) row[f] += weight * (double)point[f * TILE_POINTS];
-    }
-}
-
+    // ... lines of a template
 // ... 8 definitions
 
 // One feature of a tile's points in the clustered space, before it is rounded to km_real.

@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: The host part: what the header declares; Header
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ==== The host part: what the header declares ==============================================================
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
@@ -22,13 +22,11 @@ const char *host_error(void) {
 
 static const int host_ks[HOST_KS] = {
     3,
-    4,
-    5,
+    // ... 2 more, other numbers: 2eb320ff
 };
 static const int host_offsets[HOST_KS] = {
     0,
-    3,
-    7,
+    // ... 2 more, other numbers: a3a6fa94
 };
 
 // Statistics of the points, and how they are transformed: x becomes (x - centre[f]) * factor. The centre is the mean,
@@ -189,25 +187,7 @@ static int host_reserve_zero(host_memory *room, long long bytes) {
 
 // The arguments of the kernels of the pass (km_pass_args above says what they mean).
 static km_pass_args host_pass_args(const host_fit *fit, int part) {
-    km_pass_args args = {};
-    const host_state *state = fit->device_state.as<host_state>();
-    args.control = &state->loop.head;
-    args.points = fit->points.at;
-    args.weights = fit->pass_weights.at;
-    args.n = fit->n;
-    args.centroids = fit->centroids.at;
-    args.active = state->active;
-    args.totals = fit->totals.as<double>();
-    args.labels = fit->labels.at;
-    args.labels_stride = host_parts(fit->n, KM_ALIGN_BYTES) * (long long)KM_ALIGN_BYTES;
-    args.changes = fit->changes.as<unsigned long long>();
-    args.workspace = fit->workspace.at;
-    args.constants[0] = fit->constants;
-    args.box = fit->box.as<double>();
-    args.part = part;
-    return args;
-}
-
+    // ... lines of a template
 static int host_launch_stage(const host_fit *fit, int stage) {
     for (int i = 0; i < HOST_LAUNCHES; i++) {
         const km_pass_launch *launch = &fit->launches[i];
@@ -222,24 +202,7 @@ static int host_launch_stage(const host_fit *fit, int stage) {
 }
 
 static int host_launch_update(const host_fit *fit) {
-    km_update_args args = {};
-    host_state *state = fit->device_state.as<host_state>();
-    args.loop = &state->loop;
-    args.slots = state->slots;
-    args.active = state->active;
-    args.centroids = fit->centroids.at;
-    args.before = fit->before.at;
-    args.totals = fit->totals.as<double>();
-    args.weights = fit->slot_weights.as<double>();
-    args.given_up = state->given_up;
-    args.changes = fit->changes.as<unsigned long long>();
-    args.workspace = fit->workspace.at;
-    args.constants[0] = fit->constants;
-    args.box = fit->box.as<double>();
-    args.report = fit->device_report;
-    args.part_sums = fit->part_sums.as<double>();
-    km_update<<<dim3(HOST_SLOTS, HOST_PARTS), KM_THREADS>>>(args);
-    HOST_LAUNCHED(km_update);
+    // ... lines of a template
     return HOST_OK;
 }
 
@@ -262,25 +225,7 @@ static int host_look(unsigned long long *seen, const host_fit *fit) {
 // Runs passes until every K has stopped or has an empty cluster; at most so many. A few are queued ahead of the
 // report, so that the device does not wait for the host. Those behind the one that stops do nothing.
 static int host_passes(host_fit *fit, long long passes_max, long long *done) {
-    enum { AHEAD = 4 };
-    const unsigned long long stopped = 1ull << 32;
-    host_state *state = fit->device_state.as<host_state>();
-    unsigned long long seen = 0, queued = 0;
-    *fit->report = 0;
-    HOST_CUDA(cudaMemcpy(state, &fit->state, sizeof *state, cudaMemcpyHostToDevice));
-    HOST_TRY(host_launch_stage(fit, KM_STAGE_BEGIN));
-    while (seen < stopped) {
-        if (queued < (unsigned long long)passes_max && queued < seen + AHEAD) {
-            HOST_TRY(host_launch_stage(fit, KM_STAGE_PASS));
-            HOST_TRY(host_launch_update(fit));
-            queued++;
-            seen = *fit->report;
-        } else {
-            HOST_TRY(host_look(&seen, fit));
-        }
-    }
-    HOST_CUDA(cudaMemcpy(&fit->state, state, sizeof *state, cudaMemcpyDeviceToHost));
-    *done += fit->state.loop.head.passes;
+    // ... lines of a template
     return HOST_OK;
 }
 
@@ -325,37 +270,9 @@ static int host_sums(const host_fit *fit, host_loader *load, const double *origi
 }
 
 static int host_statistics(host_fit *fit, host_loader *load) {
-    host_data *data = &fit->data;
-    km_real first[D];
-    double origin[D];
-    HOST_TRY(host_add_subchunks(fit, load, fit->subchunk_weights.as<double>()));
-    HOST_CUDA(cudaMemcpy(first, fit->points.at, sizeof first, cudaMemcpyDeviceToHost));
-    for (int f = 0; f < D; f++) origin[f] = fabs((double)first[f]) <= DBL_MAX ? (double)first[f] : 0.0;
-    HOST_TRY(host_sums(fit, load, origin));
-    data->total_weight = load->host[1];
-    if (host_take_statistics(data, load->host + 2, origin)) return host_choose_move(data);
-    for (int f = 0; f < D; f++) origin[f] = data->mean[f];
-    HOST_TRY(host_sums(fit, load, origin));
-    host_take_statistics(data, load->host + 2, origin);
-    return host_choose_move(data);
-}
-
+    // ... lines of a template
 static int host_move(host_fit *fit, host_loader *load) {
-    host_data *data = &fit->data;
-    host_memory centre, factor;
-    double factors[D], box[2 * D];
-    for (int f = 0; f < D; f++) {
-        factors[f] = data->factor;
-        box[f] = (double)host_there(data, (km_real)data->low[f], f);
-        box[D + f] = (double)host_there(data, (km_real)data->high[f], f);
-    }
-    HOST_TRY(host_reserve(&centre, sizeof factors));
-    HOST_TRY(host_reserve(&factor, sizeof factors));
-    HOST_TRY(host_reserve(&fit->box, sizeof box));
-    HOST_CUDA(cudaMemcpy(centre.at, data->centre, sizeof factors, cudaMemcpyHostToDevice));
-    HOST_CUDA(cudaMemcpy(factor.at, factors, sizeof factors, cudaMemcpyHostToDevice));
-    HOST_CUDA(cudaMemcpy(fit->box.at, box, sizeof box, cudaMemcpyHostToDevice));
-    km_real *points = fit->points.as<km_real>();
+    // ... lines of a template
     km_load_transform_f32<<<(unsigned)fit->subchunks, KM_THREADS>>>(
         points, fit->weights.as<double>(), fit->n, centre.as<double>(), factor.as<double>(), points,
         load->bad(), load->partial.as<double>());
@@ -370,29 +287,7 @@ static int host_take_points(host_fit *fit, const km_real *points, const double *
     host_loader *load = new (std::nothrow) host_loader();
     const long long row = D * (long long)sizeof(km_real), partial = fit->chunks * 4 * D;
     if (!load) return host_fail(HOST_MEMORY, "not enough memory for the statistics of the points");
-    const auto take = [&]() -> int {
-        HOST_TRY(host_reserve(&load->origin, D * 8));
-        HOST_TRY(host_reserve(&load->partial, (partial > fit->subchunks ? partial : fit->subchunks) * 8));
-        HOST_TRY(host_reserve(&load->results, sizeof load->host));
-        HOST_CUDA(cudaMemset(load->results.at, 0xff, 8)); // no bad value so far
-        HOST_TRY(host_reserve(&fit->points, (fit->n + KM_PAD_ROWS) * row));
-        HOST_CUDA(cudaMemcpy(fit->points.at, points, (size_t)(fit->n * row), cudaMemcpyDefault));
-        HOST_CUDA(cudaMemset((char *)fit->points.at + fit->n * row, 0, (size_t)(KM_PAD_ROWS * row)));
-        HOST_TRY(host_take_weights(fit, weights, load->bad()));
-        HOST_TRY(host_reserve(&fit->subchunk_weights, fit->subchunks * 8));
-        km_load_weights<<<WEIGHTED ? (unsigned)fit->subchunks : host_parts(fit->subchunks, KM_THREADS),
-                          KM_THREADS>>>(fit->weights.as<double>(), fit->n, fit->pass_weights.as<km_real>(),
-                                        fit->subchunk_weights.as<double>());
-        HOST_LAUNCHED(km_load_weights);
-        HOST_TRY(host_statistics(fit, load));
-        return host_move(fit, load);
-    };
-    const int failed = take();
-    delete load;
-    return failed;
-}
-
-// Finds the kernels of the pass, and allows them the shared memory that they need.
+    // ... lines of a template
 static int host_find_kernels(host_fit *fit) {
     HOST_CUDA(cudaMemcpyFromSymbol(&fit->facts, km_pass, sizeof fit->facts));
     HOST_CUDA(cudaMemcpyFromSymbol(fit->launches, km_pass_launches, sizeof fit->launches));
@@ -440,18 +335,7 @@ static int host_equip(host_fit *fit) {
     HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
     HOST_TRY(host_reserve_zero(&fit->part_sums, HOST_SLOTS * (long long)HOST_PARTS * 32));
     HOST_TRY(host_reserve_zero(&fit->device_state, sizeof fit->state));
-    void *report;
-    HOST_CUDA(cudaHostAlloc(&report, sizeof *fit->report, cudaHostAllocMapped));
-    fit->report = (volatile unsigned long long *)report;
-    HOST_CUDA(cudaHostGetDevicePointer((void **)&fit->device_report, report, 0));
-    const long long zero = fit->facts.workspace_bytes_zero;
-    HOST_TRY(host_reserve(&fit->workspace,
-                          fit->facts.workspace_bytes + fit->facts.workspace_bytes_per_point * fit->n));
-    HOST_CUDA(
-        cudaMemset(fit->workspace.at, 0,
-                   zero > 0 && zero < (long long)fit->workspace.bytes ? (size_t)zero : fit->workspace.bytes));
-    HOST_TRY(host_launch_stage(fit, KM_STAGE_LOAD));
-    HOST_CUDA(cudaDeviceSynchronize());
+    // ... lines of a template
     return HOST_OK;
 }
 
@@ -521,36 +405,7 @@ static int host_get_rows(const host_fit *fit, double *rows, const long long *ind
 
 // One chain of k-means++: the first K picks seed K, so one chain serves the whole list.
 static int host_draw_rows(const host_fit *fit, double *rows, unsigned long long seed) {
-    host_memory nearest, picks, candidates, subchunk_sums;
-    km_seed_args args = {};
-    HOST_TRY(host_reserve(&nearest, fit->n * (long long)sizeof(km_real)));
-    HOST_TRY(host_reserve(&picks, K_MAX * 8ll));
-    HOST_TRY(host_reserve(&candidates, 2 * KM_CANDIDATES_MAX * 8));
-    HOST_TRY(host_reserve(&subchunk_sums, KM_CANDIDATES_MAX * fit->subchunks * 8));
-    args.points = fit->points.at;
-    args.weights = fit->weights.as<double>();
-    args.n = fit->n;
-    args.subchunks = fit->subchunks;
-    args.subchunk_weights = fit->subchunk_weights.as<double>();
-    args.nearest = nearest.at;
-    args.picks = picks.as<long long>();
-    args.picks_count = K_MAX;
-    args.candidates = candidates.as<long long>();
-    args.subchunk_sums = subchunk_sums.as<double>();
-    args.chains = 1;
-    args.seed = seed;
-    for (long long pick = 0; pick <= K_MAX; pick++) { // the last round decides the last pick
-        const int before = pick > 0 ? host_candidates(pick - 1) : 0,
-                  now = pick < K_MAX ? host_candidates(pick) : 0;
-        km_seed_draw<<<dim3(1, now > 0 ? (unsigned)now : 1), KM_THREADS>>>(args, pick, before, now);
-        HOST_LAUNCHED(km_seed_draw);
-        if (pick == K_MAX) break;
-        km_seed_pass<<<host_parts(fit->subchunks, 2), KM_THREADS>>>(args, pick, now);
-        HOST_LAUNCHED(km_seed_pass);
-    }
-    return host_get_rows(fit, rows, args.picks, K_MAX);
-}
-
+    // ... lines of a template
 int host_seed(host_fit *fit, unsigned long long seed) {
     HOST_TRY(host_check(fit, fit, K_MAX));
     double *rows = (double *)malloc(K_MAX * (size_t)D * sizeof *rows);
@@ -604,19 +459,7 @@ static int host_model_init(host_model *model, const host_fit *fit, int q, const 
     const km_real *rows = table->as<km_real>() + host_offsets[q] * (long long)D;
     model->host = (double *)malloc((size_t)(k * D) * sizeof *model->host);
     if (!model->host) return host_fail(HOST_MEMORY, "not enough memory for the centroids");
-    HOST_TRY(host_reserve(&model->numbers, 2 * KM_ALIGN_BYTES));
-    HOST_TRY(host_reserve(&model->centroids, k * D * 8));
-    HOST_TRY(host_get_centroids(model->host, rows, k));
-    char *numbers = model->numbers.as<char>();
-    HOST_CUDA(cudaMemcpy(numbers, &zero, sizeof zero, cudaMemcpyHostToDevice));
-    HOST_CUDA(cudaMemcpy(numbers + KM_ALIGN_BYTES, &host_ks[q], sizeof(int), cudaMemcpyHostToDevice));
-    HOST_CUDA(cudaMemcpy(model->centroids.at, model->host, (size_t)(k * D) * 8, cudaMemcpyHostToDevice));
-    model->args.points = fit->points.at;
-    model->args.centroids = model->centroids.as<double>();
-    model->args.table = rows;
-    model->args.rows = (const long long *)numbers;
-    model->args.ks = (const int *)(numbers + KM_ALIGN_BYTES);
-    model->args.models = 1;
+    // ... lines of a template
     return HOST_OK;
 }
 
@@ -636,59 +479,11 @@ static int host_find_farthest(const host_fit *fit, host_relocation *r, double sq
     HOST_LAUNCHED(km_farthest_pick);
     HOST_CUDA(cudaMemcpy(found, pick, sizeof *found, cudaMemcpyDeviceToHost));
     if (*found < 0) return HOST_OK;
-    km_relocated_point *moved = &r->moved[r->count];
-    moved->point = *found;
-    moved->to = to;
-    moved->weight = 1;
-    HOST_CUDA(cudaMemcpy(&moved->from, r->labels.as<int>() + *found, sizeof(int), cudaMemcpyDeviceToHost));
-    if (fit->weights.at)
-        HOST_CUDA(cudaMemcpy(&moved->weight, fit->weights.as<double>() + *found, sizeof(double),
-                             cudaMemcpyDeviceToHost));
-    return host_get_rows(fit, r->numbers + r->count++ * D, pick, 1);
-}
-
-// The empty clusters of a K, in order, get the points farthest from the centroids of the last pass; those that get none
-// are given up.
+    // ... lines of a template
 static int host_relocate(host_fit *fit, int q) {
-    host_model model;
-    host_relocation r;
-    const long long k = host_ks[q], row = host_offsets[q];
-    km_real *table = fit->centroids.as<km_real>() + row * D, floats[D];
-    double square_min;
-    HOST_TRY(host_model_init(&model, fit, q, &fit->before));
-    HOST_TRY(host_square_min(fit, &square_min));
-    HOST_TRY(host_reserve(&r.nearest, fit->n * 8));
-    HOST_TRY(host_reserve(&r.labels, fit->n * 4));
-    HOST_TRY(host_reserve(&r.picks, k * 8));
-    HOST_TRY(host_reserve(&r.values, fit->subchunks * 8));
-    HOST_TRY(host_reserve(&r.indices, fit->subchunks * 8));
-    r.moved = (km_relocated_point *)malloc((size_t)k * sizeof *r.moved);
-    r.numbers = (double *)malloc((size_t)(k * (2 * D + 1)) * sizeof *r.numbers);
+    // ... lines of a template
     if (!r.moved || !r.numbers) return host_fail(HOST_MEMORY, "not enough memory for the farthest points");
-    double *centroids = r.numbers + k * D, *weights = centroids + k * D;
-    HOST_TRY(host_get_centroids(centroids, table, k));
-    HOST_CUDA(cudaMemcpy(weights, fit->slot_weights.as<double>() + row, (size_t)k * sizeof *weights,
-                         cudaMemcpyDeviceToHost));
-    model.args.count = fit->n;
-    model.args.nearest = r.nearest.as<double>();
-    model.args.labels = r.labels.as<int>();
-    km_assign<<<(unsigned)fit->subchunks, KM_THREADS>>>(model.args);
-    HOST_LAUNCHED(km_assign);
-    long long found = 0;
-    for (int j = 0; j < k; j++) {
-        if (weights[j] > 0.0 || fit->state.given_up[row + j]) continue;
-        if (found >= 0) HOST_TRY(host_find_farthest(fit, &r, square_min, j, &found));
-        fit->state.given_up[row + j] = found < 0;
-    }
-    km_slot_state *state = &fit->state.slots[q].state;
-    km_relocate_points(centroids, weights, k, D, r.moved, r.numbers, r.count, state->is_updated);
-    for (long long j = 0; j < k; j++) {
-        for (int f = 0; f < D; f++) floats[f] = (km_real)centroids[j * D + f];
-        HOST_CUDA(cudaMemcpy(table + j * D, floats, sizeof floats, cudaMemcpyHostToDevice));
-    }
-    state->phase = KM_SLOT_RUNNING;
-    state->empty_count = 0;
-    fit->state.active[q] = 1;
+    // ... lines of a template
     return HOST_OK;
 }
 
@@ -703,23 +498,7 @@ int host_run(host_fit *fit, long long passes_max, double tolerance, long long *p
     double shift_max = host_shift_max(&fit->data, tolerance);
     // Sums are relative to a pivot that may change from pass to pass: a shift within rounding counts as none.
     shift_max = fmax(shift_max, host_rounding2(fit->n) * fit->data.total_square / fit->data.total_weight);
-    while (done < passes_max) {
-        int active = 0;
-        for (int q = 0; q < KS; q++) {
-            if (fit->state.slots[q].state.phase == KM_SLOT_EMPTY) HOST_TRY(host_relocate(fit, q));
-            active += fit->state.active[q];
-        }
-        if (!active) break;
-        km_loop *loop = &fit->state.loop;
-        *loop = km_loop();
-        loop->head.passes_max = (int)(passes_max - done < 1 << 30 ? passes_max - done : 1 << 30);
-        loop->stopped_min = active;
-        loop->shift_max = shift_max;
-        loop->max_iter = 1ll << 62;
-        loop->total_square = fit->data.total_square;
-        HOST_TRY(host_passes(fit, loop->head.passes_max, &done));
-        *passes = done;
-    }
+    // ... lines of a template
     return HOST_OK;
 }
 
@@ -754,20 +533,7 @@ static int host_finish_slice(const host_fit *fit, host_finish *f, long long firs
         km_finish_few_clusters<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->bytes>>>(
             f->model.args, weights, partial, k);
         HOST_LAUNCHED(km_finish_few_clusters);
-    } else {
-        const int in_shared = k <= KM_FINISH_SHARED_MAX;
-        km_assign<<<host_parts(count, KM_SUBCHUNK_POINTS), KM_THREADS>>>(f->model.args);
-        HOST_LAUNCHED(km_assign);
-        km_finish_chunks<<<(unsigned)blocks, 32, in_shared ? (size_t)numbers * 8 : 0>>>(
-            f->model.args, weights, partial, k,
-            in_shared ? KM_FINISH_SHARED_POINTS : (long long)KM_CHUNK_POINTS, in_shared);
-        HOST_LAUNCHED(km_finish_chunks);
-    }
-    km_finish_add<<<host_parts(numbers, KM_REDUCED_NUMBERS), KM_THREADS>>>(partial, blocks, numbers,
-                                                                           f->sums.as<double>());
-    HOST_LAUNCHED(km_finish_add);
-    if (labels)
-        HOST_CUDA(cudaMemcpy(labels + first, f->labels.at, (size_t)count * 4, cudaMemcpyDeviceToHost));
+    // ... lines of a template
     return HOST_OK;
 }
 
@@ -782,25 +548,7 @@ static int host_finish_shared(const host_fit *fit, host_finish *f, long long k) 
 }
 
 static int host_finish_all(const host_fit *fit, host_finish *f, int q, int *labels) {
-    const long long k = host_ks[q], numbers = k * KM_FINISH_SUMS;
-    HOST_TRY(host_finish_shared(fit, f, k));
-    const long long slice = (f->bytes ? HOST_FINISH_SLICE : 64) * (long long)KM_CHUNK_POINTS;
-    const long long here = fit->n < slice ? fit->n : slice; // points that memory is taken for
-    HOST_TRY(host_model_init(&f->model, fit, q, &fit->centroids));
-    HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
-    HOST_TRY(host_reserve(&f->partial, host_finish_parts(f, here, k) * numbers * 8));
-    if (!f->bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
-    if (!f->bytes) {
-        HOST_TRY(host_reserve(&f->nearest, here * 8));
-        HOST_TRY(host_reserve(&f->margin, here * 8));
-    }
-    f->model.args.labels = f->labels.as<int>();
-    f->model.args.nearest = f->nearest.as<double>();
-    f->model.args.margin = f->margin.as<double>();
-    for (long long first = 0; first < fit->n; first += slice)
-        HOST_TRY(
-            host_finish_slice(fit, f, first, fit->n - first < slice ? fit->n - first : slice, k, labels));
-    f->host = (double *)malloc((size_t)numbers * 8);
+    // ... lines of a template
     if (!f->host) return host_fail(HOST_MEMORY, "not enough memory for the sums");
     HOST_CUDA(cudaMemcpy(f->host, f->sums.at, (size_t)numbers * 8, cudaMemcpyDeviceToHost));
     return HOST_OK;
@@ -811,18 +559,7 @@ int host_result(host_fit *fit, int index, host_model *model) {
     HOST_TRY(host_check(fit, model, K_MAX));
     HOST_TRY(host_check_index(index));
     if (!fit->started) return host_fail(HOST_ARGUMENT, "there are no first centroids yet: start or seed");
-    HOST_TRY(host_finish_all(fit, &f, index, model->labels));
-    model->k = host_ks[index];
-    model->converged = fit->state.slots[index].state.converged;
-    model->n_iter = fit->state.slots[index].state.iterations;
-    model->inertia = 0.0;
-    for (int j = 0; j < model->k; j++) {
-        model->inertia += f.host[j * KM_FINISH_SUMS + KM_FINISH_SSE] / fit->data.factor / fit->data.factor;
-        if (model->counts) model->counts[j] = (long long)f.host[j * KM_FINISH_SUMS + KM_FINISH_COUNT];
-        for (int i = 0; i < D && model->centroids; i++)
-            model->centroids[j * (long long)D + i] =
-                host_back(&fit->data, f.model.host[j * (long long)D + i], i);
-    }
+    // ... lines of a template
     return HOST_OK;
 }
 
@@ -1036,21 +773,7 @@ static int host_check_all(const host_table *table) {
             int nearer = 0; // by more than rounding
             for (int j = 0; j < host_ks[i]; j++)
                 nearer |= host_square(x, moved + (long long)j * HOST_FEATURES) <
-                          square * (1 - 1e-4) - 1e-10 * plain.size * plain.size;
-            bad += nearer;
-        }
-    }
-    if (!failed)
-        printf("check: %lld points against a plain loop in double: means within %.1e of the largest "
-               "coordinate (%lld "
-               "points\n"
-               "    within rounding of two centroids), inertia within %.1e, every label the nearest: %s\n",
-               table->n, worst, ambiguous, worst_inertia, host_verdict(bad));
-    free(first);
-    free(moved);
-    free(labels);
-    free(plain.sums);
-    free(plain.counts);
+                          // ... lines of a template
     host_destroy(&fit);
     return failed ? -1 : bad;
 }

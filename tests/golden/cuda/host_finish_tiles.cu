@@ -1,5 +1,5 @@
 // Of the text of {features: 32, clusters: 2..12, target: cuda:sm_90}: The host part: what the header declares
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 72 definitions
 
@@ -33,20 +33,7 @@ static int host_finish_slice(const host_finish_tiles_fit *fit, host_finish *f, l
         km_finish_tiles<<<(unsigned)blocks, (unsigned)host_parts(warps, 4) * 128, (size_t)f->bytes>>>(
             f->model.args, weights, partial, k, 0, 1, f->tile_rows);
         HOST_LAUNCHED(km_finish_tiles);
-    } else {
-        const int in_shared = k <= KM_FINISH_SHARED_MAX;
-        km_assign<<<host_parts(count, KM_SUBCHUNK_POINTS), KM_THREADS>>>(f->model.args);
-        HOST_LAUNCHED(km_assign);
-        km_finish_chunks<<<(unsigned)blocks, 32, in_shared ? (size_t)numbers * 8 : 0>>>(
-            f->model.args, weights, partial, k,
-            in_shared ? KM_FINISH_SHARED_POINTS : (long long)KM_CHUNK_POINTS, in_shared);
-        HOST_LAUNCHED(km_finish_chunks);
-    }
-    km_finish_add<<<host_parts(numbers, KM_REDUCED_NUMBERS), KM_THREADS>>>(partial, blocks, numbers,
-                                                                           f->sums.as<double>());
-    HOST_LAUNCHED(km_finish_add);
-    if (labels)
-        HOST_CUDA(cudaMemcpy(labels + first, f->labels.at, (size_t)count * 4, cudaMemcpyDeviceToHost));
+    // ... lines of a template
     return HOST_FINISH_TILES_OK;
 }
 

@@ -1,10 +1,9 @@
 // Of the text of {features: 4, clusters: 3..5, type: float64, target: cuda:sm_75} weighted tracked: Head; The host part: what the header declares
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 3 definitions
 
-// ... 10 definitions
-
+// ... 1 more of 2 lines, other numbers: d10d17c1
 // How far the mean of n equal points may lie from them by rounding, squared, for points of size 1.
 static double host_rounding2(long long n) {
     const double relative = (double)(n < 65536 ? n : 65536) * 2.220446049250313e-16;
@@ -59,21 +58,7 @@ static int host_sums(const host_float64_fit *fit, host_loader *load, const doubl
 // ... 1 definition
 
 static int host_move(host_float64_fit *fit, host_loader *load) {
-    host_data *data = &fit->data;
-    host_memory centre, factor;
-    double factors[D], box[2 * D];
-    for (int f = 0; f < D; f++) {
-        factors[f] = data->factor;
-        box[f] = (double)host_there(data, (km_real)data->low[f], f);
-        box[D + f] = (double)host_there(data, (km_real)data->high[f], f);
-    }
-    HOST_TRY(host_reserve(&centre, sizeof factors));
-    HOST_TRY(host_reserve(&factor, sizeof factors));
-    HOST_TRY(host_reserve(&fit->box, sizeof box));
-    HOST_CUDA(cudaMemcpy(centre.at, data->centre, sizeof factors, cudaMemcpyHostToDevice));
-    HOST_CUDA(cudaMemcpy(factor.at, factors, sizeof factors, cudaMemcpyHostToDevice));
-    HOST_CUDA(cudaMemcpy(fit->box.at, box, sizeof box, cudaMemcpyHostToDevice));
-    km_real *points = fit->points.as<km_real>();
+    // ... lines of a template
     km_load_transform_f64<<<(unsigned)fit->subchunks, KM_THREADS>>>(
         points, fit->weights.as<double>(), fit->n, centre.as<double>(), factor.as<double>(), points,
         load->bad(), load->partial.as<double>());
@@ -97,18 +82,7 @@ static int host_equip(host_float64_fit *fit) {
     HOST_TRY(host_reserve_zero(&fit->labels,
                                HOST_SLOTS * (fit->n + KM_ALIGN_BYTES) * (long long)sizeof(km_label)));
     HOST_TRY(host_reserve_zero(&fit->changes, HOST_SLOTS * 8));
-    void *report;
-    HOST_CUDA(cudaHostAlloc(&report, sizeof *fit->report, cudaHostAllocMapped));
-    fit->report = (volatile unsigned long long *)report;
-    HOST_CUDA(cudaHostGetDevicePointer((void **)&fit->device_report, report, 0));
-    const long long zero = fit->facts.workspace_bytes_zero;
-    HOST_TRY(host_reserve(&fit->workspace,
-                          fit->facts.workspace_bytes + fit->facts.workspace_bytes_per_point * fit->n));
-    HOST_CUDA(
-        cudaMemset(fit->workspace.at, 0,
-                   zero > 0 && zero < (long long)fit->workspace.bytes ? (size_t)zero : fit->workspace.bytes));
-    HOST_TRY(host_launch_stage(fit, KM_STAGE_LOAD));
-    HOST_CUDA(cudaDeviceSynchronize());
+    // ... lines of a template
     return HOST_FLOAT64_OK;
 }
 

@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: Head; Numbers and types; The list of K; What the kernels of a pass are given
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 2 definitions
 
@@ -57,41 +57,15 @@ enum {
 // The K list, and the first row of each K's centroids in a restart.
 __constant__ const int km_ks[KS] = {
     3,
-    4,
-    5,
+    // ... 2 more, other numbers: 2eb320ff
 };
 __constant__ const int km_offsets[KS] = {
     0,
-    3,
-    7,
+    // ... 2 more, other numbers: a3a6fa94
 };
 
 // ==== What the kernels of a pass are given =================================================================
-// What kernels of the pass are given and what they leave: the contract with the host that starts them. The host is the
-// host part of an emitted file or kmgen's engine; both compile these same lines.
-//
-// Words. A restart is one start of the whole list of K; a pass serves several at once. A slot is one K of one restart:
-// slot = restart * ks_count + k_index. Rows are centroids: those of a slot are restart * S + offset[k_index] and the
-// next K - 1. S is the sum of the K list, offset its prefix sums.
-//
-// The pass. Its kernels read every point once and leave totals[restart][S][d + 1]: for each cluster of each active slot
-// the weighted sum of its points (d numbers), then their weight. These are doubles, added in an order that does not
-// depend on timing (a fixed order, or integers that the last kernel converts). Every row of an active slot is written,
-// also where it is 0; rows of other slots are not read. A point's label is its nearest centroid, of equally near ones
-// the lowest index. km_update, one of the steps behind the pass, makes centroids of the totals.
-//
-// How it is started. The file has
-//     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
-// and the host starts the launches in that order on one stream, each with one argument of type km_pass_args by value
-// (`__grid_constant__ const km_pass_args args`). Launches of KM_STAGE_LOAD run once, when the points are loaded; those
-// of KM_STAGE_BEGIN whenever the host may have changed centroids; those of KM_STAGE_PASS in every pass. Grids are
-// fixed: a kernel strides over the points.
-//
-// Every kernel begins with `if (args.control->stop) return;`. The host queues several passes at once: when a slot
-// stops, the passes behind that one must cost nothing.
-#ifndef KM_ABI_CUDA_H
-#define KM_ABI_CUDA_H
-
+// ... lines of a template
 // ... 2 definitions
 
 typedef struct km_pass_launch {

@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ==== The pass =============================================================================================
 // Compiled apart: pass
@@ -86,8 +86,7 @@ struct km_block {
 // sums over all points. This is the first column of each K.
 __device__ const int km_columns[KS] = {
     0,
-    10,
-    25,
+    // ... 2 more, other numbers: 23149244
 };
 
 // The workspace holds, for each column, one number of each block.
@@ -190,20 +189,7 @@ static __device__ __forceinline__ void km_add(float *sums, const float *x, bool 
 }
 
 // ... 2 definitions
-
-// One K: finds the nearest centroid of each point, and adds the points to the sums.
-//
-// Scores are compared as integers, because there is an instruction for the maximum of three. Floats that are not
-// negative are in the order of their bits, and the bits of negative ones are negative integers. No score is -0, as no
-// constant is.
-template <int SCORES>
-static __device__ __forceinline__ void km_assign(km_points &points, const km_coefficients *coefficients,
-                                                 int pivot, float *sums) {
-    float score[POINTS][SCORES];
-    km_scores<SCORES>(score, points, coefficients);
-    KM_UNROLL_FOR (int p = 0; p < POINTS; p++) {
-        int best = 0; // the pivot's score
-        KM_UNROLL_FOR (int j = 0; j < SCORES; j++) best = max(best, __float_as_int(score[p][j]));
+// ... lines of a template
         int taken = 0; // an earlier centroid has the best score: ties go to the lowest index
         KM_UNROLL_FOR (int j = 0; j < SCORES; j++) {
             const int found = km_is_best(__float_as_int(score[p][j]), best, taken);
@@ -221,16 +207,14 @@ static __device__ __forceinline__ void km_assign(km_points &points, const km_coe
 struct km_group_0 {
     km_real sums[45]; // of the clusters but the pivots
     bool active_3;
-    bool active_4;
-    bool active_5;
+    // ... 2 more, other numbers: 5c144427
 };
 
 // Clears the sums; finds out which K are active.
 static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass_args &args) {
     group = {};
     group.active_3 = args.active[blockIdx.y * KS + 0];
-    group.active_4 = args.active[blockIdx.y * KS + 1];
-    group.active_5 = args.active[blockIdx.y * KS + 2];
+    // ... 2 more, other numbers: 1173139d
 }
 
 // Labels and adds the points of a tile, one K after the other.
@@ -242,14 +226,7 @@ static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_poi
         km_assign<2>(points, coefficients + 0, table.pivots[0],
                              group.sums + 0);
     }
-    if (group.active_4) {
-        km_assign<3>(points, coefficients + 2, table.pivots[1],
-                             group.sums + 10);
-    }
-    if (group.active_5) {
-        km_assign<4>(points, coefficients + 5, table.pivots[2],
-                             group.sums + 25);
-    }
+    // ... 2 more of 4 lines, other numbers: 3450fabf
 }
 
 // Adds the thread's sums to the warp's.
@@ -315,25 +292,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
 
 // ==== Coefficients, and the totals of a pass ===============================================================
 // Compiled apart: pass/rest
-// Whether scores are exact: the centroids and the bounds of the data are multiples of a power of two, large enough that
-// no product or sum is rounded.
-static __device__ __forceinline__ bool km_scores_are_exact(const double *box, const km_real *c, int count) {
-    const int lane = threadIdx.x % 32;
-    int largest = -1100; // exponent
-    for (int i = lane; i < 2 * D; i += 32) {
-        int exponent;
-        frexp(box[i], &exponent);
-        largest = box[i] != 0 && exponent > largest ? exponent : largest;
-    }
-    for (int width = 16; width > 0; width /= 2)
-        largest = max(largest, __shfl_xor_sync(0xffffffff, largest, width));
-    const double scale = ldexp(1.0, EXACT_BITS - largest);
-    bool exact = true;
-    for (int i = lane; i < 2 * D; i += 32) exact = exact & (rint(box[i] * scale) == box[i] * scale);
-    for (int i = lane; i < count; i += 32) exact = exact & (rint(c[i] * scale) == c[i] * scale);
-    return __all_sync(0xffffffff, exact);
-}
-
+// ... lines of a template
 // ... 1 definition
 
 // Writes the coefficients of one slot, by one warp. `c`: its centroids.
@@ -374,23 +333,7 @@ extern "C" __global__ void __launch_bounds__(256) km_sum_points(const __grid_con
              point += GRID * DOWN) {
             const double x = ((const km_real *)args.points)[point * D + f];
             sum += x;
-        }
-        __syncthreads();
-        sums[threadIdx.x] = sum;
-        __syncthreads();
-        for (int i = 1; down == 0 && i < DOWN; i++) sum += sums[i * ACROSS + threadIdx.x];
-        if (down == 0 && f < D) km_column(args, ALL_POINTS + f)[blockIdx.x] = sum;
-    }
-}
-
-// Adds the columns of one slot over the blocks, and writes its totals. The pivot's are the sums over all points
-// less those of the other clusters.
-extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
-    const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
-    km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
-    const int pivot = table->pivots[k_index];
-    __shared__ double sums[K_MAX * CLUSTER_SUMS + D];
+        // ... lines of a template
     const int own = (k - 1) * CLUSTER_SUMS; // columns of this K; those of the sums over all points follow
     // The last tile is padded with points at zero, whose scores are the constants.
     __shared__ km_real at_zero[K_MAX];

@@ -1,5 +1,5 @@
 // Of the text of {features: 24, clusters: 2, target: cuda:sm_90, plan: {design: registers}}: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 22 definitions
 

@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 2..8, type: float64, target: cuda:sm_90} weighted tracked points=100000: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 35 definitions
 

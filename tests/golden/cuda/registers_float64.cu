@@ -1,10 +1,9 @@
 // Of the text of {features: 4, clusters: 2..8, type: float64, target: cuda:sm_90} weighted tracked: Numbers and types; The list of K; The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 2 definitions
 
-// ... 3 definitions
-
+// ... 1 more of 2 lines, other numbers: f3d81d81
 // ... 1 definition
 
 // The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
@@ -235,9 +234,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     case 0:
         worked = km_process_tiles<km_group_0>(args, shared);
         break;
-    case 1:
-        worked = km_process_tiles<km_group_1>(args, shared);
-        break;
+    // ... 1 more of 3 lines, other numbers: bad569d0
     }
     if (!worked) return;
     __syncthreads();

@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 2..8, type: float64, target: cuda:sm_75} tracked: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 

@@ -1,5 +1,5 @@
 // Of the text of {features: 1, clusters: 1, target: cuda:sm_90} weighted: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 30 definitions
 

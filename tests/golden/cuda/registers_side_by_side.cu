@@ -1,5 +1,5 @@
 // Of the text of {features: 7, clusters: 2..16, target: cuda:sm_90} weighted tracked: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 

@@ -1,5 +1,5 @@
 // Of the text of {features: 1, clusters: 2, target: cuda:sm_75} weighted: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 16 definitions
 

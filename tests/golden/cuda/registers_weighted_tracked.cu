@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90} weighted tracked: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 
@@ -148,20 +148,7 @@ static __device__ __forceinline__ void km_add(float *sums, const float *x, float
 }
 
 // ... 2 definitions
-
-// One K: finds the nearest centroid of each point, and adds the points to the sums.
-//
-// Scores are compared as integers, because there is an instruction for the maximum of three. Floats that are not
-// negative are in the order of their bits, and the bits of negative ones are negative integers. No score is -0, as no
-// constant is.
-template <int SCORES>
-static __device__ __forceinline__ void km_assign(km_points &points, const km_coefficients *coefficients,
-                                                 int pivot, float *sums) {
-    float score[POINTS][SCORES];
-    km_scores<SCORES>(score, points, coefficients);
-    KM_UNROLL_FOR (int p = 0; p < POINTS; p++) {
-        int best = 0; // the pivot's score
-        KM_UNROLL_FOR (int j = 0; j < SCORES; j++) best = max(best, __float_as_int(score[p][j]));
+// ... lines of a template
         points.label[p] = pivot;
         int taken = 0; // an earlier centroid has the best score: ties go to the lowest index
         KM_UNROLL_FOR (int j = 0; j < SCORES; j++) {
@@ -223,12 +210,7 @@ struct km_group_0 {
     bool active_3;
     unsigned before_3[POINTS / 4]; // labels of the pass before, of the next tile
     int changes_3;
-    bool active_4;
-    unsigned before_4[POINTS / 4]; // labels of the pass before, of the next tile
-    int changes_4;
-    bool active_5;
-    unsigned before_5[POINTS / 4]; // labels of the pass before, of the next tile
-    int changes_5;
+    // ... 2 more of 3 lines, other numbers: 80499c2c
 };
 
 // ... 1 definition
@@ -237,8 +219,7 @@ struct km_group_0 {
 static __device__ __forceinline__ void km_read_labels(km_group_0 &group, const km_pass_args &args,
                                                       int tile) {
     if (group.active_3) km_read_labels(group.before_3, args, tile, blockIdx.y * KS + 0);
-    if (group.active_4) km_read_labels(group.before_4, args, tile, blockIdx.y * KS + 1);
-    if (group.active_5) km_read_labels(group.before_5, args, tile, blockIdx.y * KS + 2);
+    // ... 2 more, other numbers: 78c0c6e2
 }
 
 // Labels and adds the points of a tile, one K after the other.
@@ -253,20 +234,7 @@ static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_poi
         group.changes_3 += km_write_labels(points, group.before_3, args, tile, slot);
         if (tile + GRID < km_tiles(args)) km_read_labels(group.before_3, args, tile + GRID, slot);
     }
-    if (group.active_4) {
-        km_assign<3>(points, coefficients + 2, table.pivots[1],
-                             group.sums + 11);
-        const int slot = blockIdx.y * KS + 1;
-        group.changes_4 += km_write_labels(points, group.before_4, args, tile, slot);
-        if (tile + GRID < km_tiles(args)) km_read_labels(group.before_4, args, tile + GRID, slot);
-    }
-    if (group.active_5) {
-        km_assign<4>(points, coefficients + 5, table.pivots[2],
-                             group.sums + 27);
-        const int slot = blockIdx.y * KS + 2;
-        group.changes_5 += km_write_labels(points, group.before_5, args, tile, slot);
-        if (tile + GRID < km_tiles(args)) km_read_labels(group.before_5, args, tile + GRID, slot);
-    }
+    // ... 2 more of 7 lines, other numbers: 474f7303
 }
 
 // ... 1 definition
@@ -274,10 +242,7 @@ static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_poi
 static __device__ __forceinline__ void km_add_changes(km_group_0 &group, const km_pass_args &args) {
     if (group.changes_3)
         atomicAdd(args.changes + blockIdx.y * KS + 0, (unsigned long long)group.changes_3);
-    if (group.changes_4)
-        atomicAdd(args.changes + blockIdx.y * KS + 1, (unsigned long long)group.changes_4);
-    if (group.changes_5)
-        atomicAdd(args.changes + blockIdx.y * KS + 2, (unsigned long long)group.changes_5);
+    // ... 2 more of 2 lines, other numbers: f0e04131
 }
 
 // ... 1 definition
@@ -329,23 +294,7 @@ extern "C" __global__ void __launch_bounds__(256) km_sum_points(const __grid_con
              point += GRID * DOWN) {
             const double x = ((const km_real *)args.points)[point * D + f];
             sum = fma(x, (double)((const km_real *)args.weights)[point], sum);
-        }
-        __syncthreads();
-        sums[threadIdx.x] = sum;
-        __syncthreads();
-        for (int i = 1; down == 0 && i < DOWN; i++) sum += sums[i * ACROSS + threadIdx.x];
-        if (down == 0 && f < D) km_column(args, ALL_POINTS + f)[blockIdx.x] = sum;
-    }
-}
-
-// Adds the columns of one slot over the blocks, and writes its totals. The pivot's are the sums over all points
-// less those of the other clusters.
-extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
-    const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
-    km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
-    const int pivot = table->pivots[k_index];
-    __shared__ double sums[K_MAX * CLUSTER_SUMS + D];
+        // ... lines of a template
     const int own = (k - 1) * CLUSTER_SUMS +
                     1; // columns of this K; those of the sums over all points follow
     for (int c = warp; c < own + D; c += REDUCE / 32) {

@@ -1,23 +1,8 @@
 // Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90}: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 15 definitions
-
-// The pass, design `sparse_warps`, form `expanded`: points in the layout CSR, up to a few hundred features, float32.
-//
-// Labels. A warp writes the nonzeros of 32 points, rounded to halves, into a tile of zeros in shared memory: the points
-// with their zeros. The scores of a slot are products of this tile and the slot's centroids, also in halves,
-//     x . (c - p) - (|c|^2 - |p|^2) / 2,   p the mean of the slot's centroids,
-// scaled by a power of two; the constant is three halves that meet columns of 1, 2^-11 and 2^-22. A bound on all that
-// rounding may hide grows with |x| and with the length of what rounding took from x. A point whose best two scores lie
-// within it is ambiguous: it waits in a queue with its candidates, the centroids that may be the nearest one, and is
-// decided again by their scores in double over its nonzeros in their order, a lane each. Ties go to the lowest index.
-//
-// Sums. Values are multiples of a power of two for each feature, so sums are integers, which are the same in any order.
-// A point joins the sums of its cluster when its label changes, and leaves those of the cluster before: sums and labels
-// stay from pass to pass. A block's are 64 bits in shared memory: an addition to the lower half says by what was there
-// whether it carries.
-enum {
+// ... lines of a template
     BLOCK = 384,
     WARPS = BLOCK / 32,
     GRID = 132,
@@ -45,16 +30,7 @@ constexpr int LARGE = -2147483647 - 1; // a number with more than 31 bits
 __host__ __device__ constexpr int km_k_at(int index) {
     int k = 0;
     k = index == 0 ? 2 : k;
-    k = index == 1 ? 3 : k;
-    k = index == 2 ? 4 : k;
-    k = index == 3 ? 5 : k;
-    k = index == 4 ? 6 : k;
-    k = index == 5 ? 7 : k;
-    k = index == 6 ? 8 : k;
-    k = index == 7 ? 9 : k;
-    k = index == 8 ? 10 : k;
-    k = index == 9 ? 11 : k;
-    k = index == 10 ? 12 : k;
+    // ... 10 more, other numbers: 67228f45
     return k;
 }
 
@@ -63,16 +39,7 @@ __host__ __device__ constexpr int km_k_at(int index) {
 // Where these begin, of all of a restart: panels begin where products do.
 __constant__ const short km_first_lane_column[KS] = {
     0,
-    1,
-    2,
-    3,
-    5,
-    7,
-    9,
-    12,
-    15,
-    18,
-    21,
+    // ... 10 more, other numbers: 880fe2a8
 };
 
 // ... 3 definitions
@@ -278,67 +245,12 @@ struct km_tile {
 // The lowest candidate, which is taken out of the set.
 __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
     const int lowest = __ffs((int)left) - 1;
-    left &= left - 1;
-    return lowest;
-}
-
-// Decides the last points of the queue, up to 32, by scores of their candidates in double, a lane each, and moves them.
-static __device__ __noinline__ void km_resolve(int first, int count) {
-    const int lane = threadIdx.x % 32;
-    __syncwarp();
-    if (lane < count) {
-        const km_waiting own = km_warp_memory_of().queue[first + lane];
-        const km_row row = km_row_of(km_memory().points, own.point);
-        const int column = km_first_column(own.slot);
-        km_candidates left = own.candidates;
-        double best = -1e308;
-        int label = 0;
-        while (left) { // two at a time, the lowest first
-            const int lower = km_take_candidate(left), higher = left ? km_take_candidate(left) : lower;
-            double scores[2];
-            km_exact_scores(scores, row, {column + lower, column + higher});
-            if (scores[0] > best) label = lower;
-            best = fmax(best, scores[0]);
-            if (scores[1] > best) label = higher;
-            best = fmax(best, scores[1]);
-        }
-        km_slot_facts &facts = km_memory().facts[own.slot];
-        km_label *stored = km_labels_of(*km_memory().args, km_memory().workspace, own.slot) + own.point;
-        const int old = *stored;
-        if (old != label) {
-            *stored = (km_label)label;
+    // ... lines of a template
         }
         if (old != label || !facts.begun) atomicAdd(&km_memory().changes, 1u);
-        if ((old != label || !facts.begun) && !km_makes_anew()) {
-            const unsigned to = (column + label) * (D + 1), from = (column + old) * (D + 1);
-            const double weight = km_weight_of(*km_memory().args, own.point);
-            for (unsigned at = 0; at < row.count; at++) {
-                const unsigned f = ((const km_index *)km_memory().points.indices)[row.begin + at];
-                const long long number =
-                    km_number_of(((const float *)km_memory().points.values)[row.begin + at], weight,
-                                 km_memory().workspace.scales[f]);
-                km_move_long(to + f, from + f, facts.begun, number);
-            }
-            km_move_long(to + D, from + D, facts.begun,
-                         km_number_of(1.0f, weight, km_memory().workspace.scales[D]));
-        }
-    }
-    __syncwarp();
-}
-
+        // ... lines of a template
 // ... 4 definitions
-
-// Stores the label of the lane's point in a slot, unless the point is ambiguous; returns the lanes whose point is.
-__device__ __forceinline__ unsigned km_decide(km_tile &tile, const km_before &before, int slot, int label,
-                                              bool is_clear) {
-    const unsigned point = km_point_of(threadIdx.x % 32);
-    const bool takes_part = tile.valid && before.active, ambiguous = takes_part && !is_clear;
-    if (takes_part && !ambiguous && (before.old != label || !before.begun)) {
-        const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
-                       from = first + before.old * (D + 1);
-        if (before.old != label) {
-            km_labels_of(*km_memory().args, km_memory().workspace,
-                         slot)[tile.index * (long long)TILE + point] = (km_label)label;
+// ... lines of a template
         }
         tile.changes++;
         if (!km_makes_anew())
@@ -348,70 +260,13 @@ __device__ __forceinline__ unsigned km_decide(km_tile &tile, const km_before &be
 }
 
 // ... 14 definitions
-
-// A tile of points with all slots.
-__device__ __forceinline__ void km_label_tile(km_tile &tile) {
-    constexpr int AHEAD = 3; // loads at a time
-    const unsigned lane = threadIdx.x % 32;
-    const uint4 *entries = (const uint4 *)km_memory().workspace.entries + tile.first;
-#pragma unroll 1
-    for (unsigned first = lane; first < tile.count; first += 32 * AHEAD) {
-        uint4 four[AHEAD];
-        KM_UNROLL_FOR (int a = 0; a < AHEAD; a++)
-            if (first + 32 * a < tile.count) four[a] = __ldg(entries + first + 32 * a);
-        KM_UNROLL_FOR (int a = 0; a < AHEAD; a++) {
-            if (first + 32 * a >= tile.count) break;
-            const unsigned each[4] = {four[a].x, four[a].y, four[a].z, four[a].w};
-            KM_UNROLL_FOR (int u = 0; u < 4; u++)
-                *(unsigned short *)(km_warp_memory_of().tile + (each[u] >> 16)) = (unsigned short)each[u];
-        }
-    }
-    __syncwarp();
-#pragma unroll 1
-    for (int restart = 0; restart < RESTARTS; restart++) {
+// ... lines of a template
         km_label_panel<0, 7, 0, 6>(tile, restart);
         km_label_panel<7, 11, 6, 6>(tile, restart);
-        if (LISTED >= KS) km_do_moves(tile);
-    }
-    __syncwarp();
-    km_clear_tile();
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
-    km_sparse_labels(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    km_shared_memory &shared = km_memory();
-    const km_workspace &workspace = shared.workspace;
-    if (threadIdx.x == 0) {
-        shared.args = &args;
-        shared.points = *(const km_sparse_table *)args.points;
-        shared.workspace = km_workspace_of(args);
+        // ... lines of a template
         shared.anew = km_sums_anew(shared.workspace, args.n);
         shared.changes = 0;
-    }
-    __syncthreads();
-    for (int at = threadIdx.x; at < RESTARTS * FRAGMENT_TILES * STEPS * 16; at += BLOCK)
-        ((uint4 *)shared.fragments)[at] = ((const uint4 *)workspace.fragments)[at];
-    for (int at = threadIdx.x; at < SUMS; at += BLOCK) shared.low[at] = shared.high[at] = 0;
-    for (int slot = threadIdx.x; slot < SLOTS; slot += BLOCK) {
-        km_slot_facts facts = {workspace.margins[slot], args.active[slot], workspace.slots[slot].begun};
-        shared.facts[slot] = facts;
-    }
-    km_clear_tile();
-    __syncthreads();
-    const unsigned tiles = (unsigned)((args.n + TILE - 1) / TILE), step = GRID * WARPS;
-    // One tile ahead: its nonzeros are on their way before this one is worked on.
-    unsigned index = threadIdx.x / 32 * GRID + blockIdx.x;
-    km_tile tile = km_load_tile(args, index, km_place_of(index, tiles), 0);
-    uint2 place = km_place_of(index + step, tiles);
-#pragma unroll 1
-    for (; index < tiles; index += step) {
-        km_copy_wait_all();
-        __syncwarp();
-        km_tile next = km_load_tile(args, index + step < tiles ? index + step : tiles, place, tile.stage ^ 1);
-        place = km_place_of(index + 2 * step, tiles);
-        km_label_tile(tile);
-        next.queued = tile.queued;
+    // ... lines of a template
         next.changes = tile.changes;
         tile = next;
     }

@@ -1,5 +1,5 @@
 // Of the text of {features: 20000, clusters: 2..12, type: float64, layout: csr, target: cuda:sm_80}: The pass; The steps around the pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 5 definitions
 
@@ -100,42 +100,9 @@ __device__ __forceinline__ void km_label_tile(km_warp &warp, km_tile tile) {
     if (tile.valid) tile.norm = warp.block.points.norms[i];
     int slot = 0, column = 0;
     km_stage_labels(warp, tile);
-#pragma unroll 1
-    for (int panel = 0; panel < PANELS; panel++) {
-        const int end = min((panel + 1) * PANEL, (int)COLUMNS);
-        if (PANELS > 1) {
-            if (!km_panel_is_active(*warp.block.args, panel)) {
-                if (panel + 1 < PANELS) slot = km_slot_of(end);
-                column = end;
-                continue;
-            }
-        }
-        const char *lane_table = km_lane_table(km_table_of(warp.block), panel);
-        const km_real *halves =
-            PANELS == 1 ? warp.block.halves : warp.block.workspace.real_halves + panel * PANEL;
+// ... lines of a template
         km_score_rounds(warp.memory, warp.block.points, tile.own, lane_table, halves);
-        const km_real *scores = &warp.memory.scores[0][lane];
-        while (column < end) {
-            const km_slot_facts &facts = km_facts_of(slot);
-            const int first = facts.first, k = km_ks[slot % KS], stop = min(first + k, end);
-            const bool active = facts.active;
-#pragma unroll 4
-            for (int c = active ? column : stop; c < stop; c++)
-                km_take_score(found, scores[(c - panel * PANEL) * SCORE_PITCH], c - first);
-            column = stop;
-            if (stop < first + k) break;
-            if (active) km_decide(warp, tile, slot, first, k, found);
-            found = {none, none, 0};
-            slot++;
-        }
-        __syncwarp();
-    }
-    if (warp.moves)
-        km_do_moves(warp.block, warp.memory, warp.moves, tile.own.begin, tile.own.count, km_weight_of(tile),
-                    tile.at);
-    warp.moves = 0;
-}
-
+        // ... lines of a template
 // ... 7 definitions
 
 // ... 76 definitions

@@ -1,5 +1,5 @@
 // Of the text of {features: 100, clusters: 2..64, layout: csr, target: cuda:sm_90}: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 62 definitions
 
@@ -14,16 +14,5 @@ __device__ __forceinline__ void km_store_labels(km_warp &warp, const km_tile &ti
     const unsigned changed = __ballot_sync(0xffffffffu, old != label);
     const unsigned moved = begun ? changed : __ballot_sync(0xffffffffu, tile.valid);
     if (!moved) return;
-    if (moved >> lane & 1) {
-        const int at = warp.moves + __popc(moved & ((1u << lane) - 1));
-        warp.memory.moves[at] = {slot, (unsigned char)lane, begun, (unsigned short)old,
-                                 (unsigned short)label};
-    }
-    warp.moves += __popc(moved);
-    if (warp.moves < TILE) return;
-    km_do_moves(warp.block, warp.memory, warp.moves, tile.own.begin, tile.own.count, km_weight_of(tile),
-                tile.at);
-    warp.moves = 0;
-}
-
+    // ... lines of a template
 // ... 12 definitions

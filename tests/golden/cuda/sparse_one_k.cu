@@ -1,5 +1,5 @@
 // Of the text of {features: 100, clusters: 10, layout: csr, target: cuda:sm_90, plan: {form: nonzeros}} weighted tracked: The pass; The steps around the pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 11 definitions
 
@@ -77,18 +77,7 @@ __device__ __forceinline__ void km_store_labels(km_warp &warp, const km_tile &ti
         if (moved >> lane & 1) km_move_point(warp, tile, km_facts_of(slot).first, begun, old, label);
         return;
     }
-    if (moved >> lane & 1) {
-        const int at = warp.moves + __popc(moved & ((1u << lane) - 1));
-        warp.memory.moves[at] = {slot, (unsigned char)lane, begun, (unsigned short)old,
-                                 (unsigned short)label};
-    }
-    warp.moves += __popc(moved);
-    if (warp.moves < TILE) return;
-    km_do_moves(warp.block, warp.memory, warp.moves, tile.own.begin, tile.own.count, km_weight_of(tile),
-                tile.at);
-    warp.moves = 0;
-}
-
+    // ... lines of a template
 // ... 5 definitions
 
 // A tile of points with all columns: scores of a panel, then the slots of its columns one after the other. A slot may
@@ -106,45 +95,12 @@ __device__ __forceinline__ void km_label_tile(km_warp &warp, km_tile tile) {
     const bool is_staged = km_stage_tile(&at, warp.memory, warp.block.points, tile.own);
     const unsigned sorted = km_sort_lanes(tile.own.count * TILE + lane);
     if (is_staged) tile.at = (int)at;
-#pragma unroll 1
-    for (int panel = 0; panel < PANELS; panel++) {
-        const int end = min((panel + 1) * PANEL, (int)COLUMNS);
-        if (PANELS > 1) {
-            if (!km_panel_is_active(*warp.block.args, panel)) {
-                if (panel + 1 < PANELS) slot = km_slot_of(end);
-                column = end;
-                continue;
-            }
-        }
-        const char *lane_table = km_lane_table(km_table_of(warp.block), panel);
-        const km_real *halves =
-            PANELS == 1 ? warp.block.halves : warp.block.workspace.real_halves + panel * PANEL;
+// ... lines of a template
         if (is_staged)
             km_score_staged(warp.memory, at, sorted, lane_table, halves);
         else
             km_score_rounds(warp.memory, warp.block.points, tile.own, lane_table, halves);
-        const km_real *scores = &warp.memory.scores[0][lane];
-        while (column < end) {
-            const km_slot_facts &facts = km_facts_of(slot);
-            const int first = facts.first, k = km_ks[slot % KS], stop = min(first + k, end);
-            const bool active = facts.active;
-#pragma unroll 4
-            for (int c = active ? column : stop; c < stop; c++)
-                km_take_score(found, scores[(c - panel * PANEL) * SCORE_PITCH], c - first);
-            column = stop;
-            if (stop < first + k) break;
-            if (active) km_decide(warp, tile, slot, first, k, found);
-            found = {none, none, 0};
-            slot++;
-        }
-        __syncwarp();
-    }
-    if (warp.moves)
-        km_do_moves(warp.block, warp.memory, warp.moves, tile.own.begin, tile.own.count, km_weight_of(tile),
-                    tile.at);
-    warp.moves = 0;
-}
-
+        // ... lines of a template
 // ... 3 definitions
 
 static __device__ __noinline__ void km_label_long(const km_block &block, km_long_memory &memory,
@@ -154,56 +110,9 @@ static __device__ __noinline__ void km_label_long(const km_block &block, km_long
     const unsigned part = (row.count + WARPS - 1) / WARPS, begin = min(own * part, row.count),
                    end = min(begin + part, row.count);
     const double weight = ((const km_real *)block.args->weights)[i];
-    for (int slot = 0; slot < SLOTS; slot++) {
-        if (!block.args->active[slot]) continue;
-        const int first = km_first_column(slot), k = km_ks[slot % KS];
-        double best = -1e308;
-        int nearest = K_MAX;
-        for (int c = 0; c < k; c += 32) {
-            const int column = first + min(c + lane, k - 1);
-            const km_real *table =
-                km_table_of(block) + (long long)(column / PANEL) * D * PITCH + column % PANEL;
-            double dot = 0;
-            for (unsigned at = begin; at < end; at++)
-                dot = fma(
-                    (double)((const km_real *)block.points.values)[row.begin + at],
-                    (double)
-                        table[((const km_index *)block.points.indices)[row.begin + at] * (long long)PITCH],
-                    dot);
-            memory.dots[own][lane] = dot;
-            __syncthreads();
-            if (own == 0) {
-                for (int w = 1; w < WARPS; w++) dot += memory.dots[w][lane];
-                const double score = dot - block.workspace.halves[column];
-                if (score > best) nearest = min(c + lane, k - 1);
-                best = fmax(best, score);
-            }
-            __syncthreads();
-        }
-        if (own == 0) {
-            for (int width = 16; width > 0; width /= 2) {
-                const double other = __shfl_xor_sync(0xffffffffu, best, width);
-                const int j = __shfl_xor_sync(0xffffffffu, nearest, width);
-                if (other > best || (other == best && j < nearest)) nearest = j;
-                best = fmax(best, other);
-            }
-            if (lane == 0) {
-                km_label *stored = km_labels_of(*block.args, block.workspace, slot) + i;
-                memory.old = *stored;
-                memory.label = nearest;
+    // ... lines of a template
                 if (memory.old != nearest) atomicAdd(km_changes_of(slot), 1u);
-                *stored = (km_label)nearest;
-            }
-        }
-        __syncthreads();
-        const bool begun = block.workspace.slots[slot].begun;
-        if (!begun || memory.old != memory.label)
-            km_move_values(km_sums_of(block), block.points, km_scales_of(block), row, weight, begun,
-                           first + memory.old, first + memory.label, threadIdx.x, BLOCK);
-        __syncthreads();
-    }
-}
-
+                // ... lines of a template
 // ... 1 definition
 
 extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
@@ -220,32 +129,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         const km_slot_note note = workspace.slots[slot];
         km_facts_of(slot) = {km_value_of(note.norm), km_first_column(slot), args.active[slot], note.begun};
         *km_changes_of(slot) = 0;
-    }
-    for (int column = threadIdx.x; column < PANEL; column += BLOCK)
-        block.halves[column] = workspace.real_halves[column];
-    if (threadIdx.x == 0) {
-        block.args = &args;
-        block.points = *(const km_sparse_table *)args.points;
-        block.workspace = workspace;
-    }
-    __syncthreads();
-    for (long long at = blockIdx.x; at < block.points.long_count; at += GRID)
-        km_label_long(block, *(km_long_memory *)&km_memory_of(0), block.points.long_rows[at]);
-    km_warp warp = {block, km_memory_of(threadIdx.x / 32), 0};
-    const unsigned tiles = (unsigned)((args.n + TILE - 1) / TILE);
-    // One tile ahead: its rows are known, and its nonzeros on their way, before this one is worked on.
-    unsigned index = km_take_tile(workspace), next_index = km_take_tile(workspace);
-    km_tile tile = km_load_tile(warp, index);
-#pragma unroll 1
-    while (index < tiles) {
-        const km_tile next = km_load_tile(warp, next_index);
-        const unsigned index_after = km_take_tile(workspace);
-        km_label_tile(warp, tile);
-        tile = next;
-        index = next_index;
-        next_index = index_after;
-    }
-    __syncthreads();
+    // ... lines of a template
     for (int at = threadIdx.x; at < SUMS; at += BLOCK) {
         const unsigned long long sum = sums.low[at] | (unsigned long long)sums.high[at] << 32;
         if (sum) atomicAdd(workspace.sums + at, sum);
@@ -257,17 +141,5 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_sparse_weights", KM_STAGE_LOAD, 512, 1, 256, 0, 0},
-    {"km_sparse_scales", KM_STAGE_LOAD, (unsigned)((D + 256ll) / 256), 1, 256, 0, 0},
-    {"km_sparse_columns", KM_STAGE_PASS, (unsigned)((D + 31ll) / 32), (PANELS * PANEL + 31) / 32, 256, 0, 0},
-    {"km_sparse_halves", KM_STAGE_PASS, COLUMNS, 1, 256, 0, 0},
-    {"km_sparse_labels", KM_STAGE_PASS, GRID, 1, BLOCK, SHARED_BYTES, 0},
-    {"km_sparse_totals", KM_STAGE_PASS, (unsigned)((COLUMNS * (D + 1ll) + 255) / 256), 1, 256, 0, 0},
-};
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION,
-                                    sizeof km_pass_launches / sizeof *km_pass_launches,
-                                    WORKSPACE_BYTES,
-                                    WORKSPACE_POINT_BYTES,
-                                    0,
-                                    WORKSPACE_ZERO_BYTES};
-}
+    // ... lines of a template
 // ... 76 definitions

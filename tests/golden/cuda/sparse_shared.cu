@@ -1,10 +1,9 @@
 // Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90, plan: {form: nonzeros}}: Numbers and types; The list of K; The pass; The steps around the pass; The host part: what the header declares
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 2 definitions
 
-// ... 3 definitions
-
+// ... 1 more of 2 lines, other numbers: f3d81d81
 // ==== The pass =============================================================================================
 // Compiled apart: pass
 // Points as CSR on the device: what args.points is the address of, in every kernel of a file for sparse points. Row i's
@@ -196,62 +195,9 @@ __device__ __forceinline__ void km_add_nonzero(km_real (&score)[LANE_COLUMNS], c
 }
 
 // ... 1 definition
-
-// Scores of a warp's tile whose nonzeros come in rounds, ROW_LANES of each point: a lane of the warp has the row of one
-// point.
-__device__ __forceinline__ void km_score_rounds(km_warp_memory &warp, const km_sparse_table &points,
-                                                const km_row &own, const char *lane_table,
-                                                const km_real *halves) {
-    const km_real *values = (const km_real *)points.values;
-    const km_index *indices = (const km_index *)points.indices;
-    const int lane = threadIdx.x % 32, subwarp = lane / ROW_LANES;
-    const int from = subwarp * ROW_LANES + subwarp * ROW_LANES / 16 * 2, to = from + lane % ROW_LANES;
-    const char *lane_rest =
-        lane_table - (lane % ROW_LANES) * ((VECTOR - 1) * (int)sizeof(km_real)); // columns one by one
-    unsigned most = own.count; // of the rows that are worked on together
-    for (int width = 1; width < ROWS_AT_ONCE; width *= 2)
-        most = max(most, __shfl_xor_sync(0xffffffffu, most, width));
-    long long begin = __shfl_sync(0xffffffffu, own.begin, subwarp);
-    unsigned count = __shfl_sync(0xffffffffu, own.count, subwarp);
-    unsigned longest = __shfl_sync(0xffffffffu, most, 0), done = 0, turn = 0;
-    km_real score[LANE_COLUMNS] = {};
-    km_nonzero next = km_load_nonzero(values, indices, begin, count, 0);
+// ... lines of a template
 #pragma unroll 1
-    for (int row = 0; row < TILE;) {
-        warp.nonzeros[turn * ROUND + to] = next;
-        const unsigned staged = longest - done;
-        const bool ends = staged <= ROW_LANES;
-        const int next_row = ends ? row + ROWS_AT_ONCE : row;
-        done += ROW_LANES;
-        if (ends) {
-            const int at = next_row < TILE ? next_row : 0;
-            begin = __shfl_sync(0xffffffffu, own.begin, at + subwarp);
-            count = __shfl_sync(0xffffffffu, own.count, at + subwarp);
-            longest = __shfl_sync(0xffffffffu, most, at);
-            done = 0;
-        }
-        next = km_load_nonzero(values, indices, begin, count, done);
-        __syncwarp();
-        const km_nonzero *list = &warp.nonzeros[turn * ROUND + from];
-        const int pairs = min((staged + 1) / 2, (unsigned)ROW_LANES / 2);
-#pragma unroll 1
-        for (int p = 0; p < pairs; p++) {
-            const km_two_nonzeros two = *(const km_two_nonzeros *)(list + 2 * p);
-            km_add_nonzero(score, lane_table, lane_rest, two.at[0]);
-            km_add_nonzero(score, lane_table, lane_rest, two.at[1]);
-        }
-        turn ^= 1;
-        if (ends) {
-            KM_UNROLL_FOR (int j = 0; j < LANE_COLUMNS; j++) {
-                warp.scores[km_column_of(j)][row + subwarp] = score[j] - halves[km_column_of(j)];
-                score[j] = 0;
-            }
-        }
-        row = next_row;
-    }
-    __syncwarp();
-}
-
+        // ... lines of a template
 // ... 6 definitions
 
 // Adds a value, which is a multiple of the feature's unit but for rounding, to the sum of a column, and takes it away
@@ -321,22 +267,7 @@ struct km_tile {
 
 // ... 4 definitions
 
-// Does the moves that were noted; eight lanes a move. The lane has the nonzeros of a point of the tile, its weight, and
-// where its nonzeros are in shared memory: -1 where they are not.
-static __device__ __forceinline__ void km_do_moves(const km_block &block, const km_warp_memory &memory,
-                                                   int count, long long begin, unsigned nonzeros,
-                                                   double weight, int at) {
-    enum { LANES = 8 };
-    const int lane = threadIdx.x % 32;
-    __syncwarp();
-    for (int first = 0; first < count; first += 32 / LANES) {
-        const int own = first + lane / LANES;
-        const km_move move = memory.moves[own < count ? own : first];
-        const km_row row = {__shfl_sync(0xffffffffu, begin, move.row),
-                            __shfl_sync(0xffffffffu, nonzeros, move.row)};
-        const double own_weight = __shfl_sync(0xffffffffu, weight, move.row);
-        const int column = km_facts_of(move.slot).first, own_at = __shfl_sync(0xffffffffu, at, move.row);
-        if (own < count) {
+// ... lines of a template
             if (own_at >= 0)
                 km_move_staged(km_sums_of(block), km_scales_of(block), memory.nonzeros + own_at, row.count,
                                own_weight, move.has_old, column + move.from, column + move.to, lane % LANES,
@@ -377,18 +308,7 @@ __device__ __forceinline__ void km_store_labels(km_warp &warp, const km_tile &ti
         if (moved >> lane & 1) km_move_point(warp, tile, km_facts_of(slot).first, begun, old, label);
         return;
     }
-    if (moved >> lane & 1) {
-        const int at = warp.moves + __popc(moved & ((1u << lane) - 1));
-        warp.memory.moves[at] = {slot, (unsigned char)lane, begun, (unsigned short)old,
-                                 (unsigned short)label};
-    }
-    warp.moves += __popc(moved);
-    if (warp.moves < TILE) return;
-    km_do_moves(warp.block, warp.memory, warp.moves, tile.own.begin, tile.own.count, km_weight_of(tile),
-                tile.at);
-    warp.moves = 0;
-}
-
+    // ... lines of a template
 // ... 1 definition
 
 __device__ __forceinline__ void km_take_score(km_best_two &found, km_real score, int j) {
@@ -427,45 +347,12 @@ __device__ __forceinline__ void km_label_tile(km_warp &warp, km_tile tile) {
     const bool is_staged = km_stage_tile(&at, warp.memory, warp.block.points, tile.own);
     const unsigned sorted = km_sort_lanes(tile.own.count * TILE + lane);
     if (is_staged) tile.at = (int)at;
-#pragma unroll 1
-    for (int panel = 0; panel < PANELS; panel++) {
-        const int end = min((panel + 1) * PANEL, (int)COLUMNS);
-        if (PANELS > 1) {
-            if (!km_panel_is_active(*warp.block.args, panel)) {
-                if (panel + 1 < PANELS) slot = km_slot_of(end);
-                column = end;
-                continue;
-            }
-        }
-        const char *lane_table = km_lane_table(km_table_of(warp.block), panel);
-        const km_real *halves =
-            PANELS == 1 ? warp.block.halves : warp.block.workspace.real_halves + panel * PANEL;
+// ... lines of a template
         if (is_staged)
             km_score_staged(warp.memory, at, sorted, lane_table, halves);
         else
             km_score_rounds(warp.memory, warp.block.points, tile.own, lane_table, halves);
-        const km_real *scores = &warp.memory.scores[0][lane];
-        while (column < end) {
-            const km_slot_facts &facts = km_facts_of(slot);
-            const int first = facts.first, k = km_ks[slot % KS], stop = min(first + k, end);
-            const bool active = facts.active;
-#pragma unroll 4
-            for (int c = active ? column : stop; c < stop; c++)
-                km_take_score(found, scores[(c - panel * PANEL) * SCORE_PITCH], c - first);
-            column = stop;
-            if (stop < first + k) break;
-            if (active) km_decide(warp, tile, slot, first, k, found);
-            found = {none, none, 0};
-            slot++;
-        }
-        __syncwarp();
-    }
-    if (warp.moves)
-        km_do_moves(warp.block, warp.memory, warp.moves, tile.own.begin, tile.own.count, km_weight_of(tile),
-                    tile.at);
-    warp.moves = 0;
-}
-
+        // ... lines of a template
 // ... 3 definitions
 
 static __device__ __noinline__ void km_label_long(const km_block &block, km_long_memory &memory,
@@ -475,55 +362,8 @@ static __device__ __noinline__ void km_label_long(const km_block &block, km_long
     const unsigned part = (row.count + WARPS - 1) / WARPS, begin = min(own * part, row.count),
                    end = min(begin + part, row.count);
     const double weight = 1;
-    for (int slot = 0; slot < SLOTS; slot++) {
-        if (!block.args->active[slot]) continue;
-        const int first = km_first_column(slot), k = km_ks[slot % KS];
-        double best = -1e308;
-        int nearest = K_MAX;
-        for (int c = 0; c < k; c += 32) {
-            const int column = first + min(c + lane, k - 1);
-            const km_real *table =
-                km_table_of(block) + (long long)(column / PANEL) * D * PITCH + column % PANEL;
-            double dot = 0;
-            for (unsigned at = begin; at < end; at++)
-                dot = fma(
-                    (double)((const km_real *)block.points.values)[row.begin + at],
-                    (double)
-                        table[((const km_index *)block.points.indices)[row.begin + at] * (long long)PITCH],
-                    dot);
-            memory.dots[own][lane] = dot;
-            __syncthreads();
-            if (own == 0) {
-                for (int w = 1; w < WARPS; w++) dot += memory.dots[w][lane];
-                const double score = dot - block.workspace.halves[column];
-                if (score > best) nearest = min(c + lane, k - 1);
-                best = fmax(best, score);
-            }
-            __syncthreads();
-        }
-        if (own == 0) {
-            for (int width = 16; width > 0; width /= 2) {
-                const double other = __shfl_xor_sync(0xffffffffu, best, width);
-                const int j = __shfl_xor_sync(0xffffffffu, nearest, width);
-                if (other > best || (other == best && j < nearest)) nearest = j;
-                best = fmax(best, other);
-            }
-            if (lane == 0) {
-                km_label *stored = km_labels_of(*block.args, block.workspace, slot) + i;
-                memory.old = *stored;
-                memory.label = nearest;
-                *stored = (km_label)nearest;
-            }
-        }
-        __syncthreads();
-        const bool begun = block.workspace.slots[slot].begun;
-        if (!begun || memory.old != memory.label)
-            km_move_values(km_sums_of(block), block.points, km_scales_of(block), row, weight, begun,
-                           first + memory.old, first + memory.label, threadIdx.x, BLOCK);
-        __syncthreads();
-    }
-}
-
+    // ... lines of a template
+                // ... lines of a template
 // ... 1 definition
 
 extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
@@ -539,32 +379,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
     for (int slot = threadIdx.x; slot < SLOTS; slot += BLOCK) {
         const km_slot_note note = workspace.slots[slot];
         km_facts_of(slot) = {km_value_of(note.norm), km_first_column(slot), args.active[slot], note.begun};
-    }
-    for (int column = threadIdx.x; column < PANEL; column += BLOCK)
-        block.halves[column] = workspace.real_halves[column];
-    if (threadIdx.x == 0) {
-        block.args = &args;
-        block.points = *(const km_sparse_table *)args.points;
-        block.workspace = workspace;
-    }
-    __syncthreads();
-    for (long long at = blockIdx.x; at < block.points.long_count; at += GRID)
-        km_label_long(block, *(km_long_memory *)&km_memory_of(0), block.points.long_rows[at]);
-    km_warp warp = {block, km_memory_of(threadIdx.x / 32), 0};
-    const unsigned tiles = (unsigned)((args.n + TILE - 1) / TILE);
-    // One tile ahead: its rows are known, and its nonzeros on their way, before this one is worked on.
-    unsigned index = km_take_tile(workspace), next_index = km_take_tile(workspace);
-    km_tile tile = km_load_tile(warp, index);
-#pragma unroll 1
-    while (index < tiles) {
-        const km_tile next = km_load_tile(warp, next_index);
-        const unsigned index_after = km_take_tile(workspace);
-        km_label_tile(warp, tile);
-        tile = next;
-        index = next_index;
-        next_index = index_after;
-    }
-    __syncthreads();
+    // ... lines of a template
     for (int at = threadIdx.x; at < SUMS; at += BLOCK) {
         const unsigned long long sum = sums.low[at] | (unsigned long long)sums.high[at] << 32;
         if (sum) atomicAdd(workspace.sums + at, sum);
@@ -573,19 +388,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
 
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_sparse_scales", KM_STAGE_LOAD, (unsigned)((D + 256ll) / 256), 1, 256, 0, 0},
-    {"km_sparse_columns", KM_STAGE_PASS, (unsigned)((D + 31ll) / 32), (PANELS * PANEL + 31) / 32, 256, 0, 0},
-    {"km_sparse_halves", KM_STAGE_PASS, COLUMNS, 1, 256, 0, 0},
-    {"km_sparse_labels", KM_STAGE_PASS, GRID, 1, BLOCK, SHARED_BYTES, 0},
-    {"km_sparse_totals", KM_STAGE_PASS, (unsigned)((COLUMNS * (D + 1ll) + 255) / 256), 1, 256, 0, 0},
-};
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION,
-                                    sizeof km_pass_launches / sizeof *km_pass_launches,
-                                    WORKSPACE_BYTES,
-                                    WORKSPACE_POINT_BYTES,
-                                    0,
-                                    WORKSPACE_ZERO_BYTES};
-}
+    // ... lines of a template
 // ==== The steps around the pass ============================================================================
 // As for dense points (cuda/steps), by the same names and with the same arguments; but points are a km_sparse_table,
 // and some kernels take a table of columns as well: D rows of doubles, one for each feature, and behind them

@@ -1,5 +1,5 @@
 // Of the text of {features: 4, clusters: 3..5, type: float64, target: cuda:sm_90} weighted: The steps around the pass (whole); Loading (whole); Seeding (whole); Finishing (whole); Silhouettes (whole); Relocation (whole); The update (whole)
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 22 definitions
 
@@ -11,38 +11,8 @@ enum { KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK };
 
 // ... 6 definitions
 
-// ... 18 definitions
-
-// ... 16 definitions
-
-// Works on a task. Where `update`, compares the distances with those to the last pick. Adds to sums[c * KM_THREADS] the
-// inertia of the points with candidate c: w times the smaller of the squared distances to all picks (`best`) and to the
-// candidate.
-template <int POINTS>
-__device__ __forceinline__ void
-seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], const km_seed_args &args,
-                  const seed_rows &rows, const seed_points &at, int candidates, bool update, bool first) {
-    km_real square[SEED_ROWS][POINTS] = {};
-    if (STEP_ROW_IN_REGISTERS && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
-#pragma unroll 1
-    for (int f = 0; f < D && !STEP_ROW_IN_REGISTERS; f += STEP_FEATURES) {
-        seed_load<POINTS>(x, at, f);
-#pragma unroll
-        for (int c = 0; c < SEED_ROWS; c++)
-            if (c == 0 ? update : c <= candidates) seed_distances<POINTS>(square[c], x, args, rows, c, f);
-    }
-    if (update) {
-#pragma unroll
-        for (int p = 0; p < POINTS; p++) {
-            const bool nearer = square[0][p] < best[p];
-            if (nearer) best[p] = square[0][p];
-            if (nearer || first) at.nearest[p * SEED_STRIDE] = best[p];
-        }
-    }
-#pragma unroll
-    for (int c = 0; c < SEED_CANDIDATES; c++) {
-        if (c >= candidates) break;
-        if (STEP_ROW_IN_REGISTERS) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
+// ... 2 more of 2 lines, other numbers: da6a191d
+// ... lines of a template
         double sum = 0.0;
 #pragma unroll
         for (int p = 0; p < POINTS; p++) {
@@ -129,64 +99,8 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 // squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
 
 // ... 6 definitions
-
-// One block works on KM_SILHOUETTE_POINTS points; each thread has a sum of each model in shared memory, and their sums
-// become partial[block][model].
-extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
-    km_silhouette(const __grid_constant__ km_silhouette_args args, const double *weights, double *partial) {
-    extern __shared__ double silhouette_sums[]; // [models][KM_THREADS]
-    const long long first = blockIdx.x * (long long)KM_SILHOUETTE_POINTS;
-    const int count =
-        (int)(args.count - first < KM_SILHOUETTE_POINTS ? args.count - first : KM_SILHOUETTE_POINTS);
-    const km_real *points = (const km_real *)args.points + first * D;
-    const silhouette_terms<km_real> *terms = (const silhouette_terms<km_real> *)args.terms;
-    for (int m = 0; m < args.models; m++) silhouette_sums[m * KM_THREADS + threadIdx.x] = 0.0;
-    for (int base = threadIdx.x; base < count; base += FINISH_POINTS * KM_THREADS) {
-        const km_real *x[FINISH_POINTS];
-        km_real here[FINISH_POINTS][STEP_FEATURES];
-#pragma unroll
-        for (int p = 0; p < FINISH_POINTS; p++) {
-            const int i = base + p * KM_THREADS;
-            x[p] = points + (long long)(i < count ? i : 0) * D;
-            if (STEP_ROW_IN_REGISTERS) step_load(here[p], x[p], 0);
-        }
-#pragma unroll 1
-        for (int m = 0; m < args.models; m++) {
-            const int k = args.ks[m];
-            const long long row = args.rows[m], mean_row = args.mean_rows[m];
-            const km_real *table = (const km_real *)args.table;
-            silhouette_point found[FINISH_POINTS];
-            double sum = 0.0;
-#pragma unroll
-            for (int p = 0; p < FINISH_POINTS; p++) {
-                const km_real infinity = (km_real)__int_as_float(0x7f800000);
-                found[p] = {infinity, infinity, (km_real)0, infinity, infinity, 0};
-            }
-            if (row == mean_row) {
-                silhouette_search<SILHOUETTE_BOTH>(found, here, x, table + row * D, terms + row, k);
-            } else {
-                silhouette_search<SILHOUETTE_LABELS>(found, here, x, table + row * D, terms + row, k);
-                silhouette_search<SILHOUETTE_MEANS>(found, here, x, table + mean_row * D, terms + row, k);
-            }
-#pragma unroll
-            for (int p = 0; p < FINISH_POINTS; p++) {
-                const int i = base + p * KM_THREADS;
-                if (i >= count) break;
-                double value = silhouette_value(found[p].own, found[p].other, found[p].factor);
-                sum += km_weight(weights, first + i) * value;
-            }
-            silhouette_sums[m * KM_THREADS + threadIdx.x] += sum;
-        }
-    }
-    __syncthreads();
-    for (int m = threadIdx.x / 32; m < args.models; m += KM_THREADS / 32) {
-        double sum = 0.0;
-        for (int at = threadIdx.x % 32; at < KM_THREADS; at += 32)
-            sum += silhouette_sums[m * KM_THREADS + at];
-        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-        if (threadIdx.x % 32 == 0) partial[blockIdx.x * (long long)args.models + m] = sum;
-    }
-}
+// ... lines of a template
+                // ... lines of a template
 
 // ... 5 definitions
 

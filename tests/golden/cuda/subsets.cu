@@ -1,5 +1,5 @@
 // Of the text of {features: 18, clusters: 8, target: "cuda:sm_90"} subsets=3: Head
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ==== Subsets of columns ===================================================================================
 // Many small runs at once, each on another subset of the columns of one table. Each size of subset and number of

@@ -1,5 +1,5 @@
 // Of the text of {features: 5, clusters: 3..4, type: float64, target: "cuda:sm_90"} weighted subsets=2: Head
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 46 definitions
 

@@ -1,10 +1,9 @@
 // Of the text of {features: 4, clusters: 3..12, target: cuda:sm_90} tracked: Numbers and types; The list of K; The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 2 definitions
 
-// ... 3 definitions
-
+// ... 1 more of 2 lines, other numbers: f3d81d81
 // ==== The pass =============================================================================================
 // Compiled apart: pass
 #define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
@@ -75,15 +74,7 @@ struct km_k_layout {
 };
 __device__ const km_k_layout km_k_layouts[KS] = {
     {0, 7, 1, 6, 3, 0},
-    {0, 7, 1, 0, 4, 3},
-    {0, 6, 1, 6, 5, 7},
-    {0, 6, 1, 0, 6, 12},
-    {0, 5, 1, 0, 7, 18},
-    {0, 4, 1, 0, 8, 25},
-    {0, 3, 1, 0, 9, 33},
-    {0, 2, 1, 0, 10, 42},
-    {0, 1, 1, 0, 11, 52},
-    {0, 0, 1, 0, 12, 63},
+    // ... 9 more, other numbers: d9ca3bb8
 };
 
 // A launch. A lane has SCORE_ROWS rows of scores, two of each row tile. Its first FIRST_ROWS rows are one segment and
@@ -122,27 +113,7 @@ struct km_prepared_base {
 };
 
 // ... 33 definitions
-
-// Load: writes the tiles. Finds the outliers, and the largest norm of the other points. Points past the last one count
-// as outliers.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    __shared__ float limit[D], scale[D];
-    for (int f = threadIdx.x; f < D; f += 256) {
-        limit[f] =
-            (float)(km_power_of_2(km_exponents(args)[f]) * (1 - km_power_of_2(-BITS))); // exact in float
-        scale[f] = (float)km_power_of_2(-km_exponents(args)[f]);
-    }
-    __syncthreads();
-    const long long points = km_tiles_count(args) * TILE;
-    double largest[NORMS] = {};
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        bool beyond = i >= args.n;
-        const float *x = (const float *)args.points + (beyond ? 0 : i) * D;
-        double squares[NORMS] = {};
-#pragma unroll 8
-        for (int f = 0; f < D; f++) {
-            beyond = beyond | (fabsf(x[f]) > limit[f]);
-            squares[0] = fma((double)x[f], (double)x[f], squares[0]);
+// ... lines of a template
         }
         for (int which = 0; which < NORMS; which++)
             largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
@@ -160,30 +131,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
 }
 
 // ==== Rows of products from centroids ======================================================================
-// Compiled apart: pass/prepare
-// The centroid nearest to the origin.
-static __device__ int km_nearest_to_origin(const float *c, int k) {
-    double smallest = 1e308;
-    int nearest = 0;
-    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        nearest = square < smallest ? j : nearest;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, nearest, width);
-        const bool closer = square < smallest || (square == smallest && j < nearest);
-        nearest = closer ? j : nearest;
-        smallest = closer ? square : smallest;
-    }
-    return nearest;
-}
-
+// ... lines of a template
 // ... 12 definitions
 
 // ==== What the launches of a pass share ====================================================================
@@ -195,23 +143,7 @@ static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, 
 
 // ... 9 definitions
 
-// Resolves up to 32 points at the end of the warp's queue, a lane each, and adds them to the sums. Returns how many are
-// left.
-template <typename LAUNCH>
-static __device__ __forceinline__ int km_resolve(km_block<LAUNCH> &shared, const km_pass_args &args,
-                                                 int queued) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = queued < 32 ? queued : 32;
-    __syncwarp();
-    const km_queue_entry entry = warp.queue[queued - count + (lane < count ? lane : 0)];
-    __syncwarp();
-    queued -= count;
-    const km_point_k unpacked = km_unpack(shared, entry);
-    const long long point = (long long)entry.tile * TILE + unpacked.point;
-    if (point >= args.n || lane >= count) return queued;
-    const float *x = (const float *)args.points + point * D;
-    const int label =
-        km_find_nearest(x, km_exact_centroids(shared, args, unpacked.k_index), km_ks[unpacked.k_index]);
+// ... lines of a template
     const int at = blockIdx.y * KS + unpacked.k_index;
     km_label *stored = (km_label *)args.labels + at * args.labels_stride + point;
     if (*stored != label) {
@@ -285,39 +217,9 @@ static __device__ __forceinline__ void km_begin_warp(km_state<LAUNCH> &state, km
     km_read_fragments(state, shared);
     state.sums = {};
     state.changes[0] = state.changes[1] = 0;
-    if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32].queued = 0;
-    state.addresses = km_find_addresses(ring);
-}
-
-// Labels and adds the points of a tile, which is `stage` bytes behind the first one of the ring.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
-                                                      const km_pass_args &args, unsigned stage, int tile) {
-    unsigned candidates[LAUNCH::SCORE_ROWS][MASKS], masks[MASKS][2];
-    const bool has_outlier =
-        km_find_candidates<LAUNCH>(candidates, state.fragments, state.addresses, stage, state.own);
-    const bool ambiguous = km_has_ambiguous<LAUNCH>(masks, candidates, state.own.same_k);
-    if (__builtin_expect(__any_sync(ALL, has_outlier || ambiguous), 0))
-        km_defer(candidates, masks, shared, args, state.own, has_outlier, tile);
+    // ... lines of a template
     km_label_points<LAUNCH>(candidates, args, state.own, tile * (long long)TILE, state.changes);
-    KM_UNROLL_FOR (int n = 0; n < SUM_TILES; n++) {
-        const uint2 digits =
-            km_read_shared_2(state.addresses.digits + stage + n * (unsigned)sizeof(uint2[32]));
-        const unsigned b[2] = {digits.x, digits.y};
-        KM_UNROLL_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++) {
-            const unsigned a[4] = {candidates[2 * i][0], candidates[2 * i + 1][0], candidates[2 * i][1],
-                                   candidates[2 * i + 1][1]};
-            km_mma_s8(state.sums.of[i][n], a, b, state.sums.of[i][n]);
-        }
-    }
-}
-
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_end_warp(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
-                                                   const km_pass_args &args) {
-    __syncwarp();
-    int queued = shared.warps[threadIdx.x / 32].queued;
-    while (queued > 0) queued = km_resolve_apart(shared, args, queued);
+    // ... lines of a template
     km_add_changes(state, args);
 }
 
@@ -325,20 +227,7 @@ static __device__ __forceinline__ void km_end_warp(km_state<LAUNCH> &state, km_b
 
 // Starts to copy a tile to shared memory. `from` is the address of the lane's first 16 bytes.
 static __device__ __forceinline__ void km_copy_tile(unsigned to, const uint4 *from) {
-    KM_UNROLL_FOR (int i = 0; i < TILE_SIZE; i += 32)
-        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
-            km_copy_16(to + i * (int)sizeof(uint4), from + i);
-}
-
-// Processes a warp's tiles, one after the other, through its ring.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared, const km_pass_args &args) {
-    constexpr int STRIDE = GRID * WARPS;
-    constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    const int tiles = (int)km_tiles_count(args);
-    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    const auto from = km_tile_source(shared, args);
-    const uint4 *first_tile = (const uint4 *)shared.warps[threadIdx.x / 32].ring;
+    // ... lines of a template
     const unsigned ring = km_opaque(km_shared_address(first_tile + threadIdx.x % 32));
     km_state<LAUNCH> state;
     km_begin_warp(state, shared, args, ring, tile, tiles);
@@ -382,21 +271,7 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
 
 // ... 1 definition
 
-extern "C" {
-__device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION,
-    LAUNCHES + 5,
-    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + PREPARED_BYTES +
-        (sizeof(km_tile) + 4) * STEP_TILES + 768,
-    sizeof(km_tile) / TILE + 1,
-    0,
-    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
-};
-__device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
-    {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many blocks, so that they end together
-    {"km_tensor_prepare", KM_STAGE_PASS, LAUNCHES, RESTARTS, PREPARERS, sizeof(km_preparation), 0},
+// ... lines of a template
     {"km_tensor_0", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block<km_launch_0>), 0},
     {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, RESTARTS, REDUCE, 0, 0},
 };

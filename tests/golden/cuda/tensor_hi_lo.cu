@@ -1,5 +1,5 @@
 // Of the text of {features: 12, clusters: 3..12, target: cuda:sm_80} tracked: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 
@@ -124,37 +124,12 @@ template <typename LAUNCH> struct km_state {
     unsigned outliers, next_outliers; // outliers of this tile and the next
     int queued;
     int changes[2];
-};
-
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_begin_warp(km_state<LAUNCH> &state, const km_block<LAUNCH> &shared,
-                                                     const km_pass_args &args, unsigned ring, int tile,
-                                                     int tiles) {
-    const int lane = threadIdx.x % 32;
-    state.own = km_lane_of(shared);
-    km_read_fragments(state, shared);
-    state.sums = {};
-    state.all_outliers = km_outliers(args);
-    state.next_outliers = tile < tiles ? state.all_outliers[tile] : 0;
-    state.queued = 0;
-    state.compare_address = km_opaque(ring + (lane % 8 + lane / 16 * 8 - lane) * (int)sizeof(uint4));
-    state.add_address = ring;
+// ... lines of a template
     state.changes[0] = state.changes[1] = 0;
 }
 
 // ... 1 definition
-
-// Labels and adds the points of a tile, which is `stage` bytes behind the first one of the ring.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
-                                                      const km_pass_args &args, unsigned stage, int tile) {
-    KM_UNROLL_FOR (int first = 0; first < TILE; first += 8 * WIDTH) {
-        unsigned candidates[LAUNCH::SCORE_ROWS][WIDTH];
-        const unsigned from = stage + first * (int)sizeof(uint4);
-        km_find_candidates<LAUNCH>(candidates, state.fragments, state.compare_address + from, state.own);
-        const bool has_outlier = state.outliers & (ALL >> (TILE - 8 * WIDTH)) << first;
-        if (__any_sync(ALL, !km_has_one_candidate<LAUNCH>(candidates, state.own)) || has_outlier)
-            km_defer(candidates, shared, args, state.own, state.outliers >> first, tile, first, state.queued);
+// ... lines of a template
         km_label_points<LAUNCH>(candidates, args, state.own, tile * (long long)TILE + first, state.changes);
         km_add(state.sums, candidates, state.add_address + from, state.own);
     }

@@ -1,5 +1,5 @@
 // Of the text of {features: 8, clusters: 3..12, target: cuda:sm_90} tracked: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 
@@ -99,18 +99,7 @@ static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, k
         km_defer(candidates, masks, shared, args, state.own, has_outlier, tile);
     km_label_points<LAUNCH>(candidates, args, state.own, tile * (long long)TILE, state.changes);
     km_count_points(state.sums, candidates);
-    KM_UNROLL_FOR (int n = 0; n < SUM_TILES; n++) {
-        const uint2 digits =
-            km_read_shared_2(state.addresses.digits + stage + n * (unsigned)sizeof(uint2[32]));
-        const unsigned b[2] = {digits.x, digits.y};
-        KM_UNROLL_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++) {
-            const unsigned a[4] = {candidates[2 * i][0], candidates[2 * i + 1][0], candidates[2 * i][1],
-                                   candidates[2 * i + 1][1]};
-            km_mma_s8(state.sums.of[i][n], a, b, state.sums.of[i][n]);
-        }
-    }
-}
-
+    // ... lines of a template
 // ... 7 definitions
 
 // Processes a warp's tiles, one after the other, through its ring.

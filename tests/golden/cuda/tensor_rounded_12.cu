@@ -1,5 +1,5 @@
 // Of the text of {features: 12, clusters: 3..12, target: cuda:sm_90}: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 105 definitions
 

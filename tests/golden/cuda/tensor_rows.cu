@@ -1,5 +1,5 @@
 // Of the text of {features: 8, clusters: 256, target: cuda:sm_90} tracked: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 
@@ -76,28 +76,7 @@ static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, 
 }
 
 // ... 29 definitions
-
-// Labels and adds the points of a tile, which is `stage` bytes behind the first one of the ring.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
-                                                      const km_pass_args &args, unsigned stage, int tile) {
-    const unsigned address = state.ring + stage;
-    unsigned codes[4]; // sums of codes of column c: points 8 c + 2 t and the next, t = lane % 4
-    km_find_candidates<LAUNCH>(codes, shared, address);
-    const int lane = (int)km_lane();
-    const unsigned numbers = address + (unsigned)(sizeof(uint4[EIGHTS][TILE]) + lane * sizeof(unsigned));
-    const bool has_outlier = km_read_shared(numbers) == ALL;
-    KM_UNROLL_1_FOR (int i = 0; i < shared.active_count; i++) { // from here on a lane has one point
-        const km_active_k own = shared.active_ks[i];
-        unsigned code = 0;
-        KM_UNROLL_FOR (int c = 0; c < 4; c++) {
-            const unsigned of_column = __shfl_sync(ALL, codes[c], own.quad * 4 + lane % 8 / 2);
-            code = lane / 8 == c ? of_column : code;
-        }
-        code = ((lane % 2 ? code >> 16 : code & 0xffff) - ONE_CANDIDATE) / 4;
-        const bool ambiguous = has_outlier || code >= 256;
-        if (!ambiguous) {
-            const int row = shared.sum_row[own.quad + code / 32][code % 32];
+// ... lines of a template
             km_label *stored = (km_label *)args.labels +
                                (blockIdx.y * KS + own.k_index) * args.labels_stride + tile * (long long)TILE +
                                lane;
@@ -117,20 +96,7 @@ static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, k
 static __device__ __forceinline__ void km_copy_tile(unsigned to, const uint4 *from) {
     to += km_opaque(threadIdx.x % 32) *
           (unsigned)sizeof(uint4); // computed again: not worth a register from tile to tile
-    KM_UNROLL_FOR (int i = 0; i < TILE_SIZE; i += 32)
-        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
-            km_copy_16(to + i * (int)sizeof(uint4), from + i);
-}
-
-// Processes a warp's tiles, one after the other, through its ring.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared, const km_pass_args &args) {
-    constexpr int STRIDE = GRID * WARPS;
-    constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    const int tiles = (int)km_tiles_count(args);
-    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    const auto from = km_tile_source(shared, args);
-    const uint4 *first_tile = (const uint4 *)shared.warps[threadIdx.x / 32].ring;
+    // ... lines of a template
     const unsigned ring = km_opaque(km_shared_address(first_tile));
     km_state<LAUNCH> state;
     km_begin_warp(state, shared, args, ring, tile, tiles);
@@ -154,20 +120,7 @@ static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared
     km_end_warp(state, shared, args);
 }
 
-// Writes the block's sums to the workspace, without the bias.
-template <typename LAUNCH>
-static __device__ __forceinline__ void km_write_block_sums(const km_block<LAUNCH> &shared,
-                                                           const km_pass_args &args) {
-    __syncthreads();
-    for (int i = 0; i < shared.active_count; i++) {
-        const km_active_k own = shared.active_ks[i];
-        long long *to = km_sums_of(args, blockIdx.x) + km_offsets[own.k_index] * (D + 1);
-        for (int at = threadIdx.x; at < km_ks[own.k_index] * (D + 1); at += BLOCK) {
-            const int row = own.sum_row + at / (D + 1), f = at % (D + 1);
-            const long long count = shared.counts[row];
-            to[at] =
-                f < D ? ((long long)shared.high[row][f] << 32 | shared.low[row][f]) - count * BIAS : count;
-        }
+// ... lines of a template
         if (threadIdx.x == 0 && shared.changes[own.k_index])
             atomicAdd(args.changes + blockIdx.y * KS + own.k_index,
                       (unsigned long long)shared.changes[own.k_index]);

@@ -1,20 +1,8 @@
 // Of the text of {features: 64, clusters: 2..12, target: cuda:sm_75}: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 38 definitions
-
-// Shared memory of a block.
-struct __align__(16) km_block {
-    km_real x[2][POINTS][ROW_PITCH];
-    km_real table[2][TILE][ROW_PITCH];
-    km_real half_squares[2][TILE];
-    long long points[POINTS];
-    km_workspace workspace;
-    km_slot_bounds slots[CACHED_SLOTS];
-    int tile_slots[CACHED_TILES];
-    // For ambiguous points.
-    km_real score_limit[POINTS];
-    unsigned pairs[WARPS][64];
+// ... lines of a template
     km_real scores[WARPS][WARP_POINTS][TILE + 1];
 };
 
@@ -63,39 +51,9 @@ struct km_chunk_sums {
 
 // ... 1 definition
 
-extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
-    km_tiled_sums(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char km_shared[];
-    km_chunk_sums &sums = *(km_chunk_sums *)km_shared;
-    if (args.control->stop) return;
-    const km_workspace workspace = km_workspace_of(args);
-    const int part = blockIdx.y % FEATURE_PARTS, slot = blockIdx.y / FEATURE_PARTS * BLOCK_SLOTS;
-    const int slots = slot + BLOCK_SLOTS < RESTARTS * KS ? int(BLOCK_SLOTS) : RESTARTS * KS - slot;
-    const int lane = threadIdx.x % LANES_PER_POINT, subwarp = threadIdx.x / LANES_PER_POINT,
-              f = part * LANES_PER_POINT + lane;
-    if (threadIdx.x == 0)
-        for (int s = 0, row = 0; s < slots; row += km_ks[(slot + s++) % KS]) sums.first_rows[s] = row;
-    for (int at = threadIdx.x; at < (BLOCK_ROWS + SUBWARPS) * LANES_PER_POINT; at += SUM_WARPS * 32)
-        sums.rows[0][at] = 0;
+// ... lines of a template
     for (int at = threadIdx.x; at < BLOCK_ROWS; at += SUM_WARPS * 32) sums.counts[at] = 0;
-    __syncthreads();
-    double *rows[AT_ONCE];
-    const km_label *labels[AT_ONCE];
-    int width[AT_ONCE]; // of a row; 0 where there is no slot
-    KM_UNROLL_FOR (int s = 0; s < AT_ONCE; s++) {
-        const int index = subwarp + s * SUBWARPS, valid = index < slots && args.active[slot + index];
-        rows[s] = &sums.rows[valid ? sums.first_rows[index] : BLOCK_ROWS + subwarp][lane];
-        labels[s] = workspace.labels + (slot + (valid ? index : 0)) * workspace.stride;
-        width[s] = valid ? int(LANES_PER_POINT) : 0;
-    }
-    const long long length = ((args.n + CHUNKS - 1) / CHUNKS + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
-    const long long first = blockIdx.x * length, end = first + length < args.n ? first + length : args.n;
-    km_sum_input next;
-    if (first < end) next = km_read_sum_input(args, labels, first, f);
-    for (long long i = first; i < end; i += AT_ONCE) {
-        const km_sum_input input = next;
-        if (i + AT_ONCE < end) next = km_read_sum_input(args, labels, i + AT_ONCE, f);
-        KM_UNROLL_FOR (int a = 0; a < AT_ONCE; a++) {
+    // ... lines of a template
             const double number = input.numbers[a];
             // The rows belong to different slots, so all can be read before one is written: latencies overlap.
             double sum[AT_ONCE];

@@ -1,5 +1,5 @@
 // Of the text of {features: 8, clusters: 256, target: cuda:sm_75} weighted tracked: The pass
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
 
@@ -119,31 +119,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tiled_norms(const __grid_co
         square = km_warp_sum(square);
         if (lane != 0) continue;
         workspace.norms[i] = km_upper_bound(sqrt(square));
-    }
-}
-
-// In each pass: writes the table of centroids, a warp each row. Without a minimum of four blocks a multiprocessor the
-// compiler aims at more, and spills.
-extern "C" __global__ void __launch_bounds__(256, 4)
-    km_tiled_prepare(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const km_workspace workspace = km_workspace_of(args);
-    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (row >= TILES * TILE) return;
-    const int panel = row / PANEL_ROWS;
-    if (row % TILE == 0) {
-        int active = 0;
-        for (int g = panel + lane; g < panel + TILE_PANELS && g < RESTARTS * PANELS; g += 32)
-            active |= args.active[km_slot_of(g)];
-        active = __any_sync(0xffffffffu, active);
-        if (lane == 0) workspace.tile_slots[row / TILE] = active ? km_slot_of(panel) : -1;
-    }
-    const km_slot_panels panels = km_panels_of(panel < RESTARTS * PANELS ? km_slot_of(panel) : 0);
-    const int j = row - panels.begin * PANEL_ROWS, real = panel < RESTARTS * PANELS && j < panels.k;
-    const long long first = (long long)(panels.slot / KS) * S + km_offsets[panels.slot % KS];
-    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
-    km_table_number *to = workspace.table + (long long)row * PADDED_D;
-    double square = 0;
+    // ... lines of a template
     for (int f = lane; f < PADDED_D; f += 32) {
         const km_real value = real && f < D ? c[f] : (km_real)0;
         square = fma((double)value, (double)value, square);
@@ -198,19 +174,7 @@ enum {
 };
 
 // ... 1 definition
-
-// Shared memory of a block.
-struct __align__(16) km_block {
-    km_real x[2][POINTS][ROW_PITCH];
-    km_real table[2][TILE][ROW_PITCH];
-    km_real half_squares[2][TILE];
-    long long points[POINTS];
-    km_workspace workspace;
-    km_slot_bounds slots[CACHED_SLOTS];
-    int tile_slots[CACHED_TILES];
-    // For ambiguous points.
-    km_real score_limit[POINTS];
-    unsigned pairs[WARPS][64];
+// ... lines of a template
 };
 
 // ... 13 definitions
@@ -238,19 +202,7 @@ __device__ __forceinline__ void km_write_slot_labels(km_block &block, const km_p
 
 // Labels of all active slots, and lists of ambiguous points.
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
-    km_tiled_labels(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char km_shared[];
-    km_block &block = *(km_block *)km_shared;
-    if (args.control->stop) return;
-    km_begin_block(block, args);
-    for (long long first = blockIdx.x * (long long)POINTS; first < args.n;
-         first += (long long)gridDim.x * POINTS) {
-        km_begin_points(block, nullptr, first, args.n);
-        km_best_two state[ROWS];
-        km_slot_panels panels = km_panels_of(0);
-        km_process_tiles(block, args, 0, TILES, [&](int tile, const km_real(&score)[ROWS][COLUMNS]) {
-            if (tile < panels.begin || tile >= panels.end)
-                panels = km_panels_of(km_tile_slot(block.tile_slots, block.workspace, tile));
+    // ... lines of a template
             if (tile == panels.begin)
                 KM_UNROLL_FOR (int r = 0; r < ROWS; r++) state[r] = {-FAR, -FAR, COLUMNS};
             KM_UNROLL_FOR (int c = 0; c < COLUMNS; c++)
@@ -264,68 +216,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
 }
 
 // ... 3 definitions
-
-// Resolves the ambiguous points: finds all candidates by their scores, and the nearest of them in double.
-extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_tiled_resolve(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char km_shared[];
-    km_block &block = *(km_block *)km_shared;
-    if (args.control->stop || !args.active[blockIdx.y]) return;
-    km_begin_block(block, args);
-    const km_slot_panels panels = km_panels_of(blockIdx.y);
-    const km_real *centroids = (const km_real *)args.centroids +
-                               ((long long)(panels.slot / KS) * S + km_offsets[panels.slot % KS]) * D;
-    km_label *labels = block.workspace.labels + panels.slot * block.workspace.stride;
-    const unsigned listed = block.workspace.slots[panels.slot].ambiguous;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, cluster_warp = warp / POINT_WARPS;
-    const int mine = warp % POINT_WARPS * WARP_POINTS + lane % WARP_POINTS; // the point of this lane
-    unsigned *queue = block.pairs[warp];
-    for (long long first = blockIdx.x * (long long)POINTS; first < listed;
-         first += (long long)gridDim.x * POINTS) {
-        km_begin_points(block, block.workspace.lists + panels.slot * args.n, first, listed);
-        if (cluster_warp == 0 && lane < WARP_POINTS) { // the least score of a candidate
-            const long long i = block.points[mine];
-            const double score =
-                km_score((const km_real *)args.points + i * D, centroids + (long long)labels[i] * D);
-            const km_real margin = km_margin(km_underflow(block.workspace), km_bounds_of(block, panels.slot),
-                                             km_norms_of(block.workspace, i), (km_real)score);
-            block.score_limit[mine] = (km_real)(score - 2.0 * margin);
-        }
-        __syncthreads();
-        km_nearest nearest = {1e308, K_MAX};
-        int queued = 0;
-        const int tiles_begin = panels.begin / TILE_PANELS, tiles_end = (panels.end - 1) / TILE_PANELS + 1;
-        km_process_tiles(
-            block, args, tiles_begin, tiles_end, [&](int tile, const km_real(&score)[ROWS][COLUMNS]) {
-                const int j = tile * TILE + cluster_warp * WARP_CLUSTERS - panels.begin * PANEL_ROWS;
-                unsigned long long candidates = 0; // a bit for each score of a candidate
-                KM_UNROLL_FOR (int r = 0; r < ROWS; r++) {
-                    const km_real score_limit = block.score_limit[mine - lane % WARP_POINTS + km_row(r)];
-                    KM_UNROLL_FOR (int c = 0; c < COLUMNS; c++)
-                        candidates |= (unsigned long long)!(score[r][c] < score_limit) << (r * COLUMNS + c);
-                }
-                while (__any_sync(0xffffffffu, candidates != 0)) {
-                    const int bit = candidates ? __ffsll(candidates) - 1 : 0,
-                              candidate = j + km_column(bit % COLUMNS);
-                    const bool valid = candidates && candidate >= 0 &&
-                                       candidate < panels.k; // not a centroid of another slot, nor padding
-                    const unsigned lanes = __ballot_sync(0xffffffffu, valid);
-                    if (valid)
-                        queue[queued + __popc(lanes & ((1u << lane) - 1))] =
-                            candidate << 5 | km_row(bit / COLUMNS);
-                    candidates &= candidates - 1;
-                    queued += __popc(lanes);
-                    __syncwarp();
-                    if (queued < 32) continue;
-                    km_compare_pairs(nearest, block, args, centroids, queue[lane], 32);
-                    queued -= 32;
-                    const unsigned rest = queue[32 + lane];
-                    __syncwarp();
-                    queue[lane] = rest;
-                    __syncwarp();
-                }
-            });
-        km_compare_pairs(nearest, block, args, centroids, queue[lane], queued);
+// ... lines of a template
         if (cluster_warp == 0 && lane < WARP_POINTS && first + mine < listed)
             labels[block.points[mine]] = (km_label)nearest.j;
     }
@@ -348,28 +239,7 @@ constexpr long long SUMS_BYTES = 4ll * RESTARTS * KS * CHUNKS * DIGITS + 4ll * R
 constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * RESTARTS * KS;
 
 // ... 10 definitions
-
-extern "C" __global__ void __launch_bounds__(128)
-    km_tiled_segments(const __grid_constant__ km_pass_args args) {
-    const int slot = blockIdx.y, lane = threadIdx.x % LANES_PER_POINT, part = blockIdx.x % FEATURE_PARTS;
-    if (args.control->stop || !args.active[slot]) return;
-    const km_workspace workspace = km_workspace_of(args);
-    const km_sorting sorting = km_sorting_of(args, workspace, slot);
-    const km_label *labels = workspace.labels + slot * workspace.stride;
-    const unsigned *order = sorting.orders[SORT_PASSES - 1];
-    const long long segment =
-        (blockIdx.x / FEATURE_PARTS) * (128 / LANES_PER_POINT) + threadIdx.x / LANES_PER_POINT;
-    const long long length = (args.n + SEGMENTS - 1) / SEGMENTS, begin = segment * length;
-    const long long end = begin + length < args.n ? begin + length : args.n;
-    if (begin >= end) return;
-    const int f = (part * LANES_PER_POINT + lane) * NUMBERS, writes_weight = part == 0 && lane == 0;
-    double *totals = args.totals + ((long long)(slot / KS) * S + km_offsets[slot % KS]) * (D + 1);
-    double *edges = sorting.edges + segment * 2 * (D + 1);
-    const auto write_sums = [&](km_label_sums &current, long long position) {
-        double *inner = totals + current.label * (D + 1ll);
-        double *to = current.first == begin ? edges : position == end ? edges + D + 1 : inner;
-        KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++)
-            if (f + i < D) to[f + i] = current.sums[i];
+// ... lines of a template
         if (writes_weight) to[D] = current.weight;
     };
     km_label_sums current = {};
