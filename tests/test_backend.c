@@ -39,6 +39,11 @@ static int is_sampled_of_engine(int64_t d) {
     return is_emitted && !is_whole() ? d == 5 : is_sampled(d);
 }
 
+// Under sanitizers each number of features has one of the types in a test that goes through both.
+static int is_other_type(int i) {
+    return is_sample() && (i + i / 2) % 2;
+}
+
 // On the CPU, the short form does without most of what only repeats chunks of points.
 static int is_brief(void) {
     return variant->device == KM_HOST && !is_whole();
@@ -405,6 +410,7 @@ START_TEST(seeds_equal_the_reference) {
     if (!is_sampled_of_engine(d)) return;
     for (int t = 0; t < 2; t++) {
         km_type type = served_type(t ? KM_FLOAT32 : KM_FLOAT64);
+        if (is_other_type(2 * (_i / 2) + t)) continue;
         rig r;
         BUILD_OR_LEAVE(build(&r, type, d, "2,3", weighted), type, d, weighted);
         check_seeds_of(&r, ref_grid(1, d, 4, 1, type), weighted, 2);
@@ -666,12 +672,13 @@ static void check_passes(km_type type, int64_t d, int weighted) {
 }
 
 START_TEST(pass_equals_the_reference) {
-    check_passes(_i % 2 ? KM_FLOAT32 : KM_FLOAT64, features[_i / 2], 0);
+    if (!is_other_type(_i)) check_passes(_i % 2 ? KM_FLOAT32 : KM_FLOAT64, features[_i / 2], 0);
 }
 END_TEST
 
 START_TEST(weighted_pass_equals_the_reference) {
-    check_passes(_i % 2 ? KM_FLOAT32 : KM_FLOAT64, (int64_t[]){1, 2, 5, 8, 16, 64}[_i / 2], 1);
+    if (!is_other_type(_i))
+        check_passes(_i % 2 ? KM_FLOAT32 : KM_FLOAT64, (int64_t[]){1, 2, 5, 8, 16, 64}[_i / 2], 1);
 }
 END_TEST
 
@@ -1210,7 +1217,7 @@ START_TEST(finish_equals_the_reference) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int64_t d = (int64_t[]){1, 2, 5, 16, 32, 37, 100}[_i / 2];
     static const int64_t counts[] = {1, 63, 64, 65, 1009, 70001};
-    if (!is_sampled_of_engine(d)) return;
+    if (!is_sampled_of_engine(d) || is_other_type(_i)) return;
     for (int weighted = 0; weighted < 2; weighted++) {
         rig r;
         int served = build(&r, type, d, "2,3", weighted);
@@ -1385,7 +1392,7 @@ START_TEST(silhouettes_equal_the_definition) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int64_t d = (int64_t[]){1, 2, 5, 16, 100}[_i / 2];
     static const int64_t counts[] = {7, 63, 65, 331};
-    if (!is_sampled_of_engine(d)) return;
+    if (!is_sampled_of_engine(d) || is_other_type(_i)) return;
     for (int weighted = 0; weighted < 2; weighted++) {
         rig r;
         int served = build(&r, type, d, "2,3", weighted);

