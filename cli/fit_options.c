@@ -337,8 +337,8 @@ const cli_option cli_fit_options[] = {
     {CLI_MIN_CHANGES, "min-changes", 0, "N", "also stop when fewer than N labels change; default: off"},
     {CLI_ALGORITHM, "algorithm", 0, "NAME",
      "auto (default), lloyd, tiles, hamerly or elkan: which distances\n"
-     "are skipped on the CPU; the result is the same, but for near\n"
-     "ties, which lloyd decides in the points' own type"},
+     "are skipped (on a GPU by tiles); the result is the same, but for\n"
+     "near ties, which lloyd decides in the points' own type"},
     {CLI_INIT, "init", 0, "HOW",
      "k-means++ (default), random, or a file with the first centroids:\n"
      "max(K) rows, of which each K takes its first K, or the rows of\n"

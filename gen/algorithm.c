@@ -15,9 +15,11 @@ enum {
     TILES_FEATURES_AUTO = 16, // tiles may pay up to so many features
     TILES_CLUSTERS_AUTO = 256,
     TILES_POINTS_MIN = 32768,
-    HAMERLY_FEATURES_AUTO = 8,   // hamerly pays from so many features ...
-    HAMERLY_CLUSTERS_AUTO = 128, // ... and clusters on, where a run takes many updates ...
-    HAMERLY_CLUSTERS_MOST = 1024 // ... up to so many clusters
+    CUDA_TILES_POINTS_MIN = 2097152,
+    CUDA_TILES_FEATURES_SURE = 3, // up to so many tiles pay on a GPU whatever the data
+    HAMERLY_FEATURES_AUTO = 8,    // hamerly pays from so many features ...
+    HAMERLY_CLUSTERS_AUTO = 128,  // ... and clusters on, where a run takes many updates ...
+    HAMERLY_CLUSTERS_MOST = 1024  // ... up to so many clusters
 };
 
 static int64_t clusters_max(const km_plan *plan) {
@@ -39,6 +41,43 @@ static int hamerly_pays(const km_plan *plan) {
 // Nanoseconds of one thread to sort a point: a constant, and so many for each feature.
 static const double sort_ns = 12, sort_feature_ns = 6;
 
+// What sorting may take of the time of lloyd's passes, and finding out that tiles do not pay.
+static const double sort_share = 0.5, begin_share = 0.02;
+
+// Passes of every restart, a point.
+static double lloyd_ns(const km_plan *plan) {
+    return plan->estimates[plan->design].total_ns * KM_UPDATES_TYPICAL * (double)plan->spec.n_init;
+}
+
+// On CUDA as on the CPU; the sample of the data decides for each K.
+static void choose_on_cuda(km_plan *plan) {
+    char *reason = plan->algorithm_reason;
+    size_t size = sizeof plan->algorithm_reason;
+    int64_t n = plan->points;
+    const char *takes = km_cuda_tiles_refused(plan);
+    if (!takes) takes = km_cuda_tiles_unserved(plan);
+    if (takes) {
+        snprintf(reason, size, "tiles takes on CUDA %s", takes);
+        return;
+    }
+    if (n < CUDA_TILES_POINTS_MIN) {
+        snprintf(reason, size, "tiles pay on CUDA from %d points on%s", CUDA_TILES_POINTS_MIN,
+                 n ? "" : "; how many there are is not known");
+        return;
+    }
+    double begin = km_cuda_tiles_begin_ns(plan), sort = begin + km_cuda_tiles_sort_ns(plan),
+           lloyd = lloyd_ns(plan);
+    if (plan->spec.features > CUDA_TILES_FEATURES_SURE && begin > begin_share * lloyd) {
+        snprintf(reason, size, "to see whether tiles pay takes about %.2g of its passes, and may take %.2g",
+                 begin / lloyd, begin_share);
+        return;
+    }
+    int pays = sort < sort_share * lloyd;
+    if (pays) plan->algorithm = KM_ALGORITHM_TILES;
+    snprintf(reason, size, "sorting takes about %.2g of lloyd's passes%s", sort / lloyd,
+             pays ? "; a sample of the data says which K stay lloyd's" : ", more than tiles would save");
+}
+
 // Tiles where sorting takes less than half the time of lloyd's passes; at run time a probe of the data decides.
 static void choose_by_rule(km_plan *plan) {
     int64_t d = plan->spec.features, n = plan->points;
@@ -46,7 +85,7 @@ static void choose_by_rule(km_plan *plan) {
     size_t size = sizeof plan->algorithm_reason;
     plan->algorithm = KM_ALGORITHM_LLOYD;
     if (plan->spec.target.kind == KM_TARGET_CUDA) {
-        snprintf(reason, size, "tiles on CUDA where they are asked for");
+        choose_on_cuda(plan);
         return;
     }
     if (km_plan_is_csr(plan)) {
@@ -72,14 +111,15 @@ static void choose_by_rule(km_plan *plan) {
         return;
     }
     double threads = (double)plan->facts.units, sort = (sort_ns + sort_feature_ns * (double)d) / threads;
-    double lloyd = plan->estimates[plan->design].total_ns * KM_UPDATES_TYPICAL * (double)plan->spec.n_init;
-    int pays = sort < 0.5 * lloyd;
+    double lloyd = lloyd_ns(plan);
+    int pays = sort < sort_share * lloyd;
     if (pays) plan->algorithm = KM_ALGORITHM_TILES;
     snprintf(reason, size, "sorting takes about %.3g ns a point, lloyd's passes %.3g%s", sort, lloyd,
              pays ? "; a probe of the data may go back to lloyd" : "");
 }
 
-// An algorithm that the rule chose, not the user, is given up where what it keeps does not fit the memory.
+// An algorithm that the rule chose is given up where what it keeps does not fit the memory; on CUDA also one that was
+// asked for.
 static void leave_room(km_plan *plan) {
     km_memory memory;
     km_algorithm chosen = plan->algorithm;
@@ -140,11 +180,9 @@ km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
     plan->algorithm_fixed = plan->algorithm != KM_ALGORITHM_AUTO;
     snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason, "%s",
              asked ? "asked for" : "fixed in the spec");
-    if (!plan->algorithm_fixed) {
-        choose_by_rule(plan);
-        leave_room(plan);
-    }
+    if (!plan->algorithm_fixed) choose_by_rule(plan);
     KM_TRY(check(plan, err));
     take_what_is_served(plan);
+    if (!plan->algorithm_fixed || plan->spec.target.kind == KM_TARGET_CUDA) leave_room(plan);
     return KM_OK;
 }

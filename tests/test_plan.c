@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What both targets share of planning: targets, fixed numbers, the table for people.
 #include "gen/cuda/tensor.h"
+#include "gen/cuda/tiles.h"
 #include "gen/design.h"
 #include "gen/source.h"
 #include "gen/words.h"
@@ -841,6 +842,70 @@ START_TEST(free_memory_decides_the_algorithm) {
 }
 END_TEST
 
+static void expect_algorithm(km_plan_params *params, int64_t features, int64_t points, km_algorithm wanted,
+                             const char *reason) {
+    spec.features = features;
+    params->points = points;
+    expect_plan(params);
+    ck_assert_int_eq(plan.algorithm, wanted);
+    ck_assert_msg(strstr(plan.algorithm_reason, reason) != NULL, "%s", plan.algorithm_reason);
+}
+
+// On CUDA tiles are taken where sorting is a small part of the passes that are expected; the reason says why not.
+START_TEST(tiles_on_cuda) {
+    km_plan_params params;
+    km_device_facts facts;
+    km_plan_params_init(&params);
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CUDA, 90});
+    params.facts = &facts;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..20", &err), KM_OK);
+    expect_algorithm(&params, 3, 0, KM_ALGORITHM_LLOYD, "is not known");
+    expect_algorithm(&params, 3, 100000, KM_ALGORITHM_LLOYD, "tiles pay on CUDA from");
+    expect_algorithm(&params, 17, 30000000, KM_ALGORITHM_LLOYD, "at most 16 features");
+    expect_algorithm(&params, 3, 30000000, KM_ALGORITHM_TILES, "sorting takes about");
+    spec.type = KM_FLOAT64;
+    expect_algorithm(&params, 3, 30000000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA float32");
+    spec.type = KM_FLOAT32;
+    params.weighted = 1;
+    expect_algorithm(&params, 3, 30000000, KM_ALGORITHM_LLOYD, "points without weights");
+    params.weighted = 0;
+    expect_algorithm(&params, 3, 30000000, KM_ALGORITHM_TILES, "sorting takes about");
+    facts.memory_free_bytes = plan.memory_bytes * 2 / 3;
+    expect_algorithm(&params, 3, 30000000, KM_ALGORITHM_LLOYD, "with tiles a fit needs");
+    params.algorithm = KM_ALGORITHM_TILES;
+    expect_algorithm(&params, 3, 30000000, KM_ALGORITHM_LLOYD, "with tiles a fit needs");
+    facts.memory_free_bytes = 0;
+    expect_algorithm(&params, 3, 30000000, KM_ALGORITHM_TILES, "asked for");
+}
+END_TEST
+
+// Which K tiles serve: all where boxes decide nearly everything, none where every point is left; with a design that
+// leaves out the others those K that pay, alone.
+START_TEST(tiles_serve_what_pays) {
+    enum { N = 1 << 24, TILES = N / 128, SUPERS = TILES / 32 };
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.points = N;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "4,8,16", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "registers", &err), KM_OK);
+    expect_plan(&params);
+    km_tiles_work work[3];
+    double part;
+    for (int q = 0; q < 3; q++) work[q] = (km_tiles_work){SUPERS, SUPERS / 16, TILES / 32, TILES / 16};
+    ck_assert_uint_eq(km_cuda_tiles_serve(&part, &plan, N, work), 7);
+    ck_assert(part > 0 && part < 0.5);
+    double all = part;
+    work[2] = (km_tiles_work){SUPERS, 16. * SUPERS, TILES, 16. * TILES}; // nothing is decided
+    ck_assert_uint_eq(km_cuda_tiles_serve(&part, &plan, N, work), 3);
+    ck_assert(part > all && part < 1);
+    for (int q = 0; q < 2; q++) work[q] = (km_tiles_work){SUPERS, 4. * SUPERS, TILES, 4. * TILES};
+    ck_assert_uint_eq(km_cuda_tiles_serve(&part, &plan, N, work), 0);
+    ck_assert(part >= 0.9);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("plan");
     TCase *tests = tcase_create("plan");
@@ -872,6 +937,8 @@ int main(void) {
     tcase_add_test(tests, free_memory_decides);
     tcase_add_loop_test(tests, free_memory_decides_concurrent_restarts, 0, 2);
     tcase_add_test(tests, free_memory_decides_the_algorithm);
+    tcase_add_test(tests, tiles_on_cuda);
+    tcase_add_test(tests, tiles_serve_what_pays);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -34,6 +34,7 @@ enum {
     KM_TILES_COUNTERS,
     KM_TILES_OPEN,
     KM_TILES_COUNTS,
+    KM_TILES_DENSE,
     KM_TILES_TABLES
 };
 
@@ -57,5 +58,18 @@ typedef struct km_tiles_tables {
 } km_tiles_tables;
 
 km_tiles_tables km_cuda_tiles_tables(const km_plan *plan, int64_t n);
+
+// What passes of one K do, counted as TILES_TESTED .. TILES_TILE_CANDIDATES are (templates/cuda/tiles.h).
+typedef struct km_tiles_work {
+    double tested, super_candidates, open_tiles, tile_candidates;
+} km_tiles_work;
+
+// Nanoseconds, for each point: of sorting them, and of what comes before that.
+double km_cuda_tiles_sort_ns(const km_plan *plan);
+double km_cuda_tiles_begin_ns(const km_plan *plan);
+// Which K tiles are to serve, a bit for each, where a pass over n points takes work[q] for the K at q; the others stay
+// with the dense design, in the same pass. *part: what a pass takes then, of the dense design's time for all K; where
+// tiles pay for none, what it would take.
+uint64_t km_cuda_tiles_serve(double *part, const km_plan *plan, int64_t n, const km_tiles_work *work);
 
 #endif

@@ -124,7 +124,7 @@ done:
     return status;
 }
 
-km_status km_cuda_get(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err) {
+km_status km_cuda_get(const km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     KM_CU(cuMemcpyDtoHAsync(to, from, (size_t)bytes, engine->stream));

@@ -66,11 +66,13 @@ enum {
     X(tiles_move)                                                                                            \
     X(tiles_fill)                                                                                            \
     X(tiles_fill_supers)                                                                                     \
+    X(tiles_shrink)                                                                                          \
     X(tiles_prefix)                                                                                          \
     X(tiles_prefix_add)                                                                                      \
     X(tiles_super_boxes)                                                                                     \
     X(tiles_boxes)                                                                                           \
     X(tiles_points)                                                                                          \
+    X(tiles_dense)                                                                                           \
     X(tiles_totals)
 
 // Those of a text for subsets of columns (templates/cuda/subsets), which has neither a pass nor steps; and the two of
@@ -163,9 +165,11 @@ typedef struct km_cuda_engine {
     km_cuda_memory scratch, work;   // of the steps, each within one call
     int64_t bytes_held, bytes_most; // of device memory: now, and at most so far
     struct km_cuda_tiling *tiling;  // tiles.c; NULL: passes are lloyd's
-    int tiling_dropped;             // the algorithm tiles cannot serve these points
-    km_counters counters;           // of what passes joined with other ranks
-    void *nccl;                     // by which they do it on the devices; NULL: the host does
+    int tiling_dropped;             // the algorithm tiles cannot serve these points, or does not pay
+    km_cu_ptr
+        dense_active; // in place of `active` where tiles serve some K: those of the others; 0: all are dense
+    km_counters counters; // of what passes joined with other ranks
+    void *nccl;           // by which they do it on the devices; NULL: the host does
     double total_square;
     double square_min;     // squared distances up to this are rounding of a typical point's centroid
     double rounding2;      // the same, relative to a point's own |x|^2
@@ -246,7 +250,7 @@ km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from,
 km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
 // Small copies. After `put` the host memory may be used again (the mirror: after the next `get` or wait).
 km_status km_cuda_put(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes, km_error *err);
-km_status km_cuda_get(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
+km_status km_cuda_get(const km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
 km_status km_cuda_clear(km_cuda_engine *engine, km_cu_ptr to, int value, int64_t bytes, km_error *err);
 km_status km_cuda_wait(km_cuda_engine *engine, km_error *err);
 // Queues a kernel of KM_THREADS threads a block.
@@ -257,8 +261,11 @@ km_status km_cuda_launch(km_cuda_engine *engine, km_cu_function function, int64_
 km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes);
 
 // tiles.c: the algorithm tiles, where the plan follows it.
-// Before passes: sorts the points, the first time. Where tiles cannot serve the points, passes stay lloyd's.
+// Before passes, when the device has the state: sorts the points, the first time, and finds out for which K tiles pay
+// unless they are asked for. Where they cannot serve the points, or pay for none, passes stay lloyd's.
 km_status km_cuda_tiling_begin(km_cuda_engine *engine, km_error *err);
+// Whether the dense design has nothing to do.
+int km_cuda_tiling_serves_all(const km_cuda_engine *engine);
 void km_cuda_tiling_destroy(km_cuda_engine *engine);
 // In place of the launches of a pass: the same totals.
 km_status km_cuda_tiling_pass(km_cuda_engine *engine, km_error *err);

@@ -341,12 +341,14 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
                           .changes_min = stop->changes_min,
                           .max_iter = stop->max_iter,
                           .total_square = engine->total_square};
-        KM_TRY(km_cuda_tiling_begin(engine, err));
-        KM_TRY(km_cuda_prepare(engine, err));
         KM_TRY(put_starts(engine, err));
         KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, km_cuda_state_bytes(engine), err));
         engine->tables_fresh = 0;
-        KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
+        KM_TRY(km_cuda_tiling_begin(engine, err));
+        if (!km_cuda_tiling_serves_all(engine)) {
+            KM_TRY(km_cuda_prepare(engine, err));
+            KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
+        }
         KM_TRY(queue_passes(engine, passes_max, err));
         KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, km_cuda_given_up_at(engine), err));
         *passes = loop->head.passes;

@@ -11,20 +11,23 @@ static void put_constants(void **constants, const km_cuda_engine *engine) {
 }
 
 static km_pass_args pass_args(const km_cuda_engine *engine, int part) {
-    km_pass_args args = {.control = (const km_control *)(uintptr_t)engine->state.address,
-                         .points = (const void *)(uintptr_t)engine->points.address,
-                         .weights = (const void *)(uintptr_t)engine->pass_weights.address,
-                         .n = engine->base.n,
-                         .centroids = (const void *)(uintptr_t)engine->centroids.address,
-                         .active = (const unsigned char *)(uintptr_t)(engine->state.address +
-                                                                      (km_cu_ptr)km_cuda_active_at(engine)),
-                         .totals = (double *)(uintptr_t)engine->totals.address,
-                         .labels = (void *)(uintptr_t)engine->labels.address,
-                         .labels_stride = km_divide_up(engine->base.n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
-                         .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
-                         .workspace = (void *)(uintptr_t)engine->workspace.address,
-                         .box = (const double *)(uintptr_t)engine->box.address,
-                         .part = part};
+    km_pass_args args = {
+        .control = (const km_control *)(uintptr_t)engine->state.address,
+        .points = (const void *)(uintptr_t)engine->points.address,
+        .weights = (const void *)(uintptr_t)engine->pass_weights.address,
+        .n = engine->base.n,
+        .centroids = (const void *)(uintptr_t)engine->centroids.address,
+        .active = (const unsigned char *)(uintptr_t)(engine->dense_active
+                                                         ? engine->dense_active
+                                                         : engine->state.address +
+                                                               (km_cu_ptr)km_cuda_active_at(engine)),
+        .totals = (double *)(uintptr_t)engine->totals.address,
+        .labels = (void *)(uintptr_t)engine->labels.address,
+        .labels_stride = km_divide_up(engine->base.n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
+        .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
+        .workspace = (void *)(uintptr_t)engine->workspace.address,
+        .box = (const double *)(uintptr_t)engine->box.address,
+        .part = part};
     put_constants(args.constants, engine);
     return args;
 }

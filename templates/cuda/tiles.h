@@ -50,6 +50,7 @@ enum {
     TILES_SUPER_CANDIDATES,
     TILES_OPEN_TILES,
     TILES_TILE_CANDIDATES,
+    TILES_DENSE, // passes that the dense design made of the slot
     TILES_COUNTS
 };
 
@@ -69,15 +70,18 @@ typedef struct km_tiles_args {
     const long long *prefix;     // [tiles + 1][TILES_PITCH(d)]
     const double *scale;         // d: an integer of a sum is a coordinate times scale, a power of two
     const float *centroids;      // [restarts][rows][d]
-    const unsigned char *active; // [restarts][ks_count]: 1: takes part in this pass, by tiles
+    const unsigned char *active; // [restarts][ks_count]: 1: takes part in this pass
+    unsigned char *dense;        // [restarts][ks_count]: 1: takes part, and its K is not served
     const int *ks, *offsets;     // of the list of K: clusters, and the first row of each
     int ks_count, rows;          // rows of one restart
-    unsigned long long *sums;    // [restarts][rows][d + 1]: integers; zero before each pass
-    double *totals;              // [restarts][rows][d + 1]
-    int *items_count;            // [restarts]: open supertiles; zero before each pass
-    km_tiles_item *items;        // [restarts][supers * ks_count]
-    int *listed;                 // [restarts]: open tiles; zero before each pass
-    int *list;                   // [restarts][tiles]
+    unsigned long long served;   // a bit for each K: passes are by tiles; else the dense design's
+    int sampled; // 0: a pass. Else boxes of one group of supertiles in so many are counted, and no sums made
+    unsigned long long *sums; // [restarts][rows][d + 1]: integers; zero before each pass
+    double *totals;           // [restarts][rows][d + 1]
+    int *items_count;         // [restarts]: open supertiles; zero before each pass
+    km_tiles_item *items;     // [restarts][supers * ks_count]
+    int *listed;              // [restarts]: open tiles; zero before each pass
+    int *list;                // [restarts][tiles]
     unsigned long long
         *open;        // [restarts][tiles]: a bit for each K that the tile is open for; zero before each pass
     void *candidates; // [restarts][tiles][ks_count] tiles_mask: a bit for each centroid

@@ -97,15 +97,16 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     const tiles_shared shared = tiles_begin(args, tiles_memory, restart);
     unsigned *counts = tiles_counts_begin(args, shared);
     const int parts = (args.ks_count + KS_AT_ONCE - 1) / KS_AT_ONCE;
-    const long long groups = (args.supers + TILES_GROUP_SUPERS - 1) / TILES_GROUP_SUPERS,
-                    tasks = groups * parts;
+    const int step = args.sampled ? args.sampled : 1;
+    const long long groups = ((args.supers + TILES_GROUP_SUPERS - 1) / TILES_GROUP_SUPERS + step - 1) / step;
+    const long long tasks = groups * parts;
     for (long long task = blockIdx.x * WARPS + threadIdx.x / 32; task < tasks; task += gridDim.x * WARPS) {
-        const long long group = task % groups, super = group * TILES_GROUP_SUPERS + in_group;
+        const long long group = task % groups * step, super = group * TILES_GROUP_SUPERS + in_group;
         const int own = (int)(task / groups) * KS_AT_ONCE + lane / TILES_GROUP_SUPERS,
                   q = min(own, args.ks_count - 1);
         const int first_row = args.offsets[q];
         tiles_found found = {0, -1};
-        if (own < args.ks_count && args.active[restart * args.ks_count + q] && super < args.supers) {
+        if (own < args.ks_count && super < args.supers && tiles_takes(args, restart, q)) {
             atomicAdd(&counts[q * TILES_COUNTS + TILES_TESTED], 1u);
             found = tiles_test(args.super_boxes + group * (TILES_BOX(D) * TILES_GROUP_SUPERS) + in_group,
                                TILES_GROUP_SUPERS, shared.rows + first_row * (D + 1),
@@ -113,8 +114,9 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS)
         }
         const bool is_open = found.candidates & (found.candidates - 1);
         const unsigned opened = __ballot_sync(0xffffffffu, is_open);
-        tiles_close(args, shared, first_row, is_open ? -1 : found.owner, super * TILES_OF_SUPER,
-                    (super + 1) * TILES_OF_SUPER, TILES_GROUP_SUPERS);
+        if (!args.sampled)
+            tiles_close(args, shared, first_row, is_open ? -1 : found.owner, super * TILES_OF_SUPER,
+                        (super + 1) * TILES_OF_SUPER, TILES_GROUP_SUPERS);
         int at = 0;
         if (lane == 0 && opened) at = atomicAdd(&args.items_count[restart], __popc(opened));
         at = __shfl_sync(0xffffffffu, at, 0) + __popc(opened & ((1u << lane) - 1));
@@ -151,11 +153,11 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS)
         const bool is_open = tile < args.tiles && (found.candidates & (found.candidates - 1));
         if (is_open || tile >= args.tiles) found.owner = -1;
         bool is_first = false;
-        if (is_open) {
+        if (is_open && !args.sampled) {
             candidates[tile * args.ks_count + item.q] = found.candidates;
             is_first = atomicOr(&open[tile], 1ull << item.q) == 0;
         }
-        tiles_close(args, shared, first_row, found.owner, tile, tile + 1, TILES_OF_SUPER);
+        if (!args.sampled) tiles_close(args, shared, first_row, found.owner, tile, tile + 1, TILES_OF_SUPER);
         const unsigned opened = __ballot_sync(0xffffffffu, is_open),
                        firsts = __ballot_sync(0xffffffffu, is_first);
         if (!opened) continue;

@@ -91,6 +91,15 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     if (lane == 0) to[2 * D * TILES_GROUP_SUPERS] = square;
 }
 
+// Boxes of a sample of the points become as wide as those of all: half widths by a factor. The boxes lie `together` in
+// tables.
+extern "C" __global__ void __launch_bounds__(TILES_THREADS)
+    km_tiles_shrink(float *boxes, long long numbers, int together, float factor) {
+    const long long i = blockIdx.x * (long long)TILES_THREADS + threadIdx.x;
+    const int row = (int)(i / together % TILES_BOX(D));
+    if (i < numbers && row >= D && row < 2 * D) boxes[i] *= factor;
+}
+
 // Prefix sums of a block's rows, TILES_SCANNED of them; a column is a sum. `last` gets the sums of all of them.
 extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     km_tiles_prefix(long long *prefix, long long tiles, long long *last) {

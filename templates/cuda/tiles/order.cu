@@ -31,10 +31,10 @@ static __device__ __forceinline__ unsigned tiles_hilbert(unsigned (&x)[TILES_COD
     return code;
 }
 
-// The key of each point, and its number.
+// The key of each point, and its number; of a sample, 32 points in a row of each 32 x step.
 extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     km_tiles_keys(const km_real *points, long long n, const km_tiles_code *code, unsigned *keys,
-                  unsigned *numbers) {
+                  unsigned *numbers, int step) {
     __shared__ unsigned short buckets[TILES_CODED_FEATURES][TILES_CELLS];
     for (int i = threadIdx.x; i < TILES_CODED_FEATURES * TILES_CELLS; i += TILES_THREADS)
         buckets[i / TILES_CELLS][i % TILES_CELLS] = code->buckets[i / TILES_CELLS][i % TILES_CELLS];
@@ -42,13 +42,14 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     for (long long i = blockIdx.x * (long long)TILES_THREADS + threadIdx.x; i < n;
          i += gridDim.x * (long long)TILES_THREADS) {
         unsigned x[TILES_CODED_FEATURES];
+        const long long number = i / 32 * 32 * step + i % 32;
 #pragma unroll
         for (int f = 0; f < TILES_CODED_FEATURES; f++) {
-            const float at = ((float)points[i * D + code->order[f]] - code->low[f]) * code->scale[f];
+            const float at = ((float)points[number * D + code->order[f]] - code->low[f]) * code->scale[f];
             x[f] = buckets[f][min(max((int)at, 0), TILES_CELLS - 1)];
         }
         keys[i] = tiles_hilbert(x);
-        numbers[i] = (unsigned)i;
+        numbers[i] = (unsigned)number;
     }
 }
 

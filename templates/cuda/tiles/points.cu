@@ -249,6 +249,14 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS, TILES_POINTS_BLOCKS(
     tiles_end(args, shared, restart);
 }
 
+// The slots that the dense design has in this pass.
+extern "C" __global__ void __launch_bounds__(TILES_THREADS)
+    km_tiles_dense(const __grid_constant__ km_tiles_args args) {
+    const int q = threadIdx.x, slot = blockIdx.y * args.ks_count + q;
+    if (args.control->stop || q >= args.ks_count) return;
+    args.dense[slot] = args.active[slot] && !(args.served >> q & 1);
+}
+
 // Integers become totals; what the next pass adds to is zero.
 extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     km_tiles_totals(const __grid_constant__ km_tiles_args args) {
@@ -259,7 +267,11 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     const int row = i / (D + 1), f = i % (D + 1);
     int q = args.ks_count - 1;
     while (args.offsets[q] > row) q--;
-    if (!args.active[restart * args.ks_count + q]) return;
+    if (!tiles_takes(args, restart, q)) {
+        if (row == args.offsets[q] && f == 0 && args.active[restart * args.ks_count + q])
+            args.counts[(restart * (long long)args.ks_count + q) * TILES_COUNTS + TILES_DENSE]++;
+        return;
+    }
     const long long at = (long long)restart * args.rows * (D + 1) + i, sum = (long long)args.sums[at];
     args.sums[at] = 0;
     args.totals[at] = f < D ? (double)sum / args.scale[f] : (double)sum;

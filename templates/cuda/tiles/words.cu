@@ -31,6 +31,11 @@ static __device__ __forceinline__ int tiles_count(tiles_mask mask) {
     return sizeof mask == 4 ? __popc((unsigned)mask) : __popcll(mask);
 }
 
+// Whether a K takes part in this pass, by tiles.
+static __device__ __forceinline__ bool tiles_takes(const km_tiles_args &args, int restart, int q) {
+    return args.served >> q & 1 && args.active[restart * args.ks_count + q];
+}
+
 // The centroids of a restart, and its integer sums in two halves, in shared memory.
 struct tiles_shared {
     float *rows; // coordinates and -|c|^2 / 2
