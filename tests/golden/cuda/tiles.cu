@@ -1,25 +1,9 @@
 // Of the text of {features: 4, clusters: 2..20, target: cuda:sm_90, plan: {algorithm: tiles}}: The algorithm tiles (whole)
-// "..." stands for what a template or an earlier part shows.
+// "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ==== The algorithm tiles ==================================================================================
 // Compiled apart: tiles
-// What the kernels of the algorithm tiles are given (templates/cuda/tiles): the contract with the host.
-//
-// The points are sorted once so that neighbours lie together, and copied into tiles of TILES_POINTS.
-// TILES_OF_SUPER tiles are a supertile. Each has a box. A centroid that is nearest nowhere in a box is no
-// candidate there. Where one candidate is left, its cluster takes the sums of the whole box; else the tiles
-// of the supertile are tested, or the points of the tile scored.
-//
-// Sums are integers, multiples of a power of two for each feature (`scale`), so that they are the same in any
-// order. Those of tiles stand as prefix sums: of adjacent tiles with one owner two rows are read.
-#ifndef KM_TILES_CUDA_H
-#define KM_TILES_CUDA_H
-
-enum {
-    TILES_POINTS = 128,     // of a tile: four of each lane of a warp
-    TILES_OF_SUPER = 32,    // tiles of a supertile, one for each lane
-    TILES_GROUP_SUPERS = 4, // supertiles that a warp tests at a time, a lane for each of them and of eight K
-    TILES_CELLS = 1024,     // a feature's range is cut into so many cells, which say what its quantile is
+// ... lines of a template
     TILES_CODED_MAX = 8,    // features that the order of points depends on, at most: those of the widest spread
     TILES_DIGIT_BITS = 8,   // of a digit by which points are sorted
     TILES_SORTED = 4096,    // points that a block sorts at a time
