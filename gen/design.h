@@ -34,6 +34,9 @@ typedef struct km_design_code {
     int (*point_memory)(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan);
     // Whether passes of the plan do without a number that it has: a tuning need not try others. NULL: they need each.
     int (*is_idle)(const km_plan *plan, km_param param);
+    // The root of a text by which a fit may begin while the plan's own is compiled (km_source_starter): the names are
+    // the same. NULL: there is none.
+    const char *starter;
     int is_csr;        // works on points in the layout CSR: plan->nonzeros is known
     int scores_decide; // labels are those of scores in the plan's type: ambiguous points are not decided in double
     int sums_vary; // the same labels may give sums that differ in their last digits from pass to pass
@@ -45,6 +48,9 @@ const km_design_code *km_design_code_of(km_design design); // NULL for KM_DESIGN
 static inline int km_design_is_emitted(km_design design) {
     return km_design_code_of(design) && km_design_code_of(design)->names;
 }
+
+// Whether a fit by this design may begin with its starting pass, the algorithm aside.
+int km_design_starts(const km_plan *plan, km_design design);
 
 // Whether the plan's points lie as CSR.
 static inline int km_plan_is_csr(const km_plan *plan) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The table of designs: KM_DESIGNS, each row with the code of its file.
+#include "../templates/cuda/starter.h"
 #include "design.h"
 
 #define CODE(value, name, target, what) extern const km_design_code km_design_##name;
@@ -14,6 +15,16 @@ static const km_design_code *const codes[KM_DESIGN_COUNT] = {
 
 const km_design_code *km_design_code_of(km_design design) {
     return (unsigned)design < KM_DESIGN_COUNT ? codes[design] : NULL;
+}
+
+// A point's coordinates are in registers, and sums of the whole list of K in a block's shared memory.
+int km_design_starts(const km_plan *plan, km_design design) {
+    enum { FEATURES_MAX = 64, CLUSTERS_MAX = 4096 };
+    const km_spec *spec = &plan->spec;
+    return km_design_code_of(design) && km_design_code_of(design)->starter && !plan->weighted &&
+           !plan->track_labels && spec->features <= FEATURES_MAX && plan->clusters_sum <= CLUSTERS_MAX &&
+           KM_STARTER_BYTES(spec->features, spec->clusters_count, plan->clusters_sum) <=
+               plan->facts.shared_bytes_per_block;
 }
 
 km_layout km_plan_layout(const km_plan *plan) {

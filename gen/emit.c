@@ -175,6 +175,34 @@ static void add_contents(km_text *out, const char *text, int64_t lines_before) {
     km_text_puts(out, "\n");
 }
 
+int km_source_has_starter(const km_plan *plan) {
+    return km_design_starts(plan, plan->design) && plan->algorithm == KM_ALGORITHM_LLOYD;
+}
+
+km_status km_source_starter(char **out, int64_t *size, const km_plan *plan, const char *templates_dir,
+                            km_error *err) {
+    const km_design_code *code = km_design_code_of(plan->design);
+    const char *root = NULL;
+    km_text raw = {0}, text = {0};
+    *out = NULL;
+    *size = 0;
+    if (!km_source_has_starter(plan)) return KM_OK;
+    km_status status = KM_OK;
+    km_env *env = km_env_create();
+    if (!env) return km_fail_memory(err, "the names of a template", 0);
+    KM_TRY_GOTO(code->names(env, &root, plan, err));
+    KM_TRY_GOTO(km_template_expand(&raw, code->starter, env, templates_dir, err));
+    if (!raw.failed) tidy(&text, raw.data);
+    text.failed |= raw.failed;
+    *size = text.size;
+    KM_TRY_GOTO(km_text_take(out, &text, err));
+done:
+    km_text_clear(&raw);
+    km_text_clear(&text);
+    km_env_destroy(&env);
+    return status;
+}
+
 static int64_t count_lines(const char *text) {
     int64_t count = 0;
     for (; *text; text++) count += *text == '\n';

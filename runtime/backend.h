@@ -34,9 +34,17 @@ typedef struct km_device {
 
 // Base of each backend's loaded kernels; the backend's struct starts with it. Immutable.
 typedef struct km_kernels {
-    km_device *device;   // not owned
-    const km_plan *plan; // owned by the module
+    km_device *device;           // not owned
+    const km_plan *plan;         // owned by the module
+    struct km_completion *whole; // of kernels_begin, until they are complete: how they become so; else NULL
 } km_kernels;
+
+// Asked by an engine between two passes, and before a step whose kernels it has not.
+typedef struct km_completion {
+    int (*is_ready)(void *user, int64_t passes);      // whether `complete` need not wait; passes so far
+    km_status (*complete)(void *user, km_error *err); // by kernels_complete
+    void *user;
+} km_completion;
 
 // Base of each backend's engine: the loaded points, slots, partial sums. Used by one thread at a time.
 typedef struct km_engine {
@@ -188,6 +196,13 @@ struct km_backend {
     // checked. None: the design that needs none (prebuilt).
     km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan,
                               const km_binary *binaries, int64_t count, km_error *err);
+    // The same, without kernels that are still being compiled, but with a starting pass (km_source_starter) as the last
+    // of the binaries; then, once, those that were missing. Without the plan's own pass among them the starting pass
+    // stays. NULL: no design of this backend has one.
+    km_status (*kernels_begin)(km_kernels **out, km_device *device, const km_plan *plan,
+                               const km_binary *binaries, int64_t count, km_error *err);
+    km_status (*kernels_complete)(km_kernels *kernels, const km_binary *binaries, int64_t count,
+                                  km_error *err);
     void (*kernels_unload)(km_kernels **kernels);
 
     // Engine ----------------------------------------------------------------------------------------------

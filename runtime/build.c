@@ -168,7 +168,8 @@ static km_status find_plan(km_build *build, search *s, km_error *err) {
         km_error first = {{0}};
         KM_TRY(make_plan(build, s, err));
         KM_TRY(emit(build, s, err));
-        km_status status = get_module(build, s, module_mode(s, KM_MODULE_TRY), &first);
+        km_status status =
+            get_module(build, s, module_mode(s, s->params->begins ? KM_MODULE_BEGIN : KM_MODULE_TRY), &first);
         if (status == KM_OK && build->module->spilled_bytes == 0) return KM_OK;
         if (status != KM_OK && status != KM_ERROR_COMPILE) return km_fail(err, status, "%s", first.text);
         const km_log *log = s->params->module.log;

@@ -11,6 +11,7 @@ typedef struct km_build_params {
     const char *source_text; // instead of what the plan emits, or NULL: then there is no next plan
     km_module_params module; // its device is not used
     km_built *built;         // as in km_module_get
+    int begins;              // the module may be one of KM_MODULE_BEGIN
 } km_build_params;
 
 // What was built; km_build_clear frees it. `warning`: what the user must be told, "" for nothing.

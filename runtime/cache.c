@@ -252,13 +252,15 @@ static void give_back(const char *path, int file) {
 }
 
 void km_cache_lock(km_cache_entry *entry, km_asking *asking) {
-    enum { WAIT_MS = 120 * 1000, STEP_MS = 20 };
+    enum { WAIT_MS = 120 * 1000, STEP_MS = 20 }; // steps at most; the first ones are shorter
     char path[4200];
     lock_path(path, sizeof path, entry->cache->path, entry->key);
-    for (int waited_ms = 0; waited_ms < WAIT_MS && !km_asking_stops(asking); waited_ms += STEP_MS) {
+    for (int waited_ms = 0, step_ms = 1; waited_ms < WAIT_MS && !km_asking_stops(asking);
+         waited_ms += step_ms) {
         entry->lock = try_lock(path);
         if (entry->lock != LOCK_BUSY) return;
-        nanosleep(&(struct timespec){0, STEP_MS * 1000000}, NULL);
+        nanosleep(&(struct timespec){0, step_ms * 1000000}, NULL);
+        step_ms = waited_ms < 1000 ? 2 : STEP_MS;
     }
     entry->lock = LOCK_NONE; // its holder was stopped, or hangs; or nobody wants it any more
 }

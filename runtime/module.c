@@ -124,6 +124,9 @@ static km_status compile_entry(char **binary, int64_t *size, const km_cache_entr
     return km_fail(err, status, "%s", first.text);
 }
 
+enum { PARTS_MAX = KM_SOURCE_PARTS_MAX + 1 }; // of a text, and a starting pass
+#define STARTER "starter"                     // its name
+
 // What is compiled apart, on its way from text to binary. Each part has an entry of the cache.
 typedef struct part {
     const km_source *source; // the part's text as a source of its own
@@ -132,6 +135,8 @@ typedef struct part {
     char *binary, *log; // NULL: not there
     int64_t size;
     int was_cached, was_damaged;
+    int is_first; // a fit begins with it
+    int is_left;  // nobody waits for it now
     km_status status;
     km_error err, unkept; // unkept: why the cache does not have it
 } part;
@@ -141,15 +146,17 @@ typedef struct build {
     const km_cache *cache;
     const km_source *source;
     km_built *built;
-    km_source_part texts[KM_SOURCE_PARTS_MAX];
-    part parts[KM_SOURCE_PARTS_MAX];
+    km_source_part texts[PARTS_MAX];
+    part parts[PARTS_MAX];
     int64_t count;
-    int is_anew;                        // binaries of the cache count as missing
-    part *missing[KM_SOURCE_PARTS_MAX]; // those that the cache does not have
-    atomic_llong next;                  // of them: the first that nobody has begun
-    km_awaited made;                    // of them
-    km_asking *asking;                  // NULL: nobody asks
-    km_asking asked;                    // what it points to
+    int is_anew;              // binaries of the cache count as missing
+    int has_starter;          // the last part is a starting pass
+    int is_begun;             // what a fit does not begin with is left out
+    part *missing[PARTS_MAX]; // those that the cache does not have
+    atomic_llong next;        // of them: the first that nobody has begun
+    km_awaited made;          // of them
+    km_asking *asking;        // NULL: nobody asks
+    km_asking asked;          // what it points to
 } build;
 
 static void part_clear(part *p) {
@@ -164,9 +171,34 @@ static void build_clear(build *b) {
     km_source_parts_clear(b->texts, b->count);
 }
 
+static km_status part_begin(part *p, const build *b, const km_source_part *text, km_error *err) {
+    const km_source *source = b->source;
+    const char *suffix = strrchr(source->file_name, '.');
+    char *key = NULL;
+    int64_t key_size;
+    *p = (part){.own = *source, .source = &p->own};
+    p->is_first = !strcmp(text->name, STARTER) || !strcmp(text->name, "load") || !strcmp(text->name, "seed");
+    p->own.text = text->text;
+    p->own.text_size = text->size;
+    KM_TRY(key_text(&key, &key_size, source, text, b->module->device, err));
+    km_cache_entry_of(&p->entry, b->cache, suffix ? suffix : ".c", key, key_size);
+    free(key);
+    return KM_OK;
+}
+
+// Adds the plan's starting pass, where it has one and there is a cache in which its own is compiled meanwhile.
+static km_status add_starter(build *b, km_error *err) {
+    km_source_part *text = &b->texts[b->count];
+    if (b->cache->is_private) return KM_OK;
+    *text = (km_source_part){.name = STARTER};
+    KM_TRY(km_source_starter(&text->text, &text->size, &b->source->plan, NULL, err));
+    if (!text->text) return KM_OK;
+    b->has_starter = 1;
+    return part_begin(&b->parts[b->count++], b, text, err);
+}
+
 static km_status build_begin(build *b, km_module *module, const km_cache *cache, const km_source *source,
                              const km_module_params *params, km_error *err) {
-    const char *suffix = strrchr(source->file_name, '.');
     *b = (build){.module = module,
                  .cache = cache,
                  .source = source,
@@ -174,17 +206,9 @@ static km_status build_begin(build *b, km_module *module, const km_cache *cache,
     b->asking = params->stop ? &b->asked : NULL;
     KM_TRY(km_source_parts(b->texts, &b->count, source->text, err));
     for (int64_t i = 0; i < b->count; i++) {
-        part *p = &b->parts[i];
-        char *key = NULL;
-        int64_t key_size;
-        p->own = *source;
-        p->own.text = b->texts[i].text;
-        p->own.text_size = b->texts[i].size;
+        KM_TRY(part_begin(&b->parts[i], b, &b->texts[i], err));
         // A text that is one part is compiled as it is, with its head.
-        p->source = b->count == 1 ? source : &p->own;
-        KM_TRY(key_text(&key, &key_size, source, &b->texts[i], module->device, err));
-        km_cache_entry_of(&p->entry, cache, suffix ? suffix : ".c", key, key_size);
-        free(key);
+        if (b->count == 1) b->parts[i].source = source;
     }
     return KM_OK;
 }
@@ -234,33 +258,52 @@ static void make_some(build *b, int64_t count) {
     }
 }
 
-// Adds a part to those that are missing. The longest text takes a compiler longest, and is begun first: with fewer
-// processors than parts it would be waited for last.
+static int comes_before(const part *p, const part *other) {
+    if (p->is_first != other->is_first) return p->is_first;
+    return p->own.text_size > other->own.text_size;
+}
+
+// Adds a part to those that are missing. What a fit begins with is begun first; then the longest text, which takes a
+// compiler longest: with fewer processors than parts it would be waited for last.
 static void add_missing(build *b, int64_t count, part *p) {
     int64_t at = count;
-    for (; at > 0 && b->missing[at - 1]->own.text_size < p->own.text_size; at--)
-        b->missing[at] = b->missing[at - 1];
+    for (; at > 0 && comes_before(p, b->missing[at - 1]); at--) b->missing[at] = b->missing[at - 1];
     b->missing[at] = p;
 }
 
+// Where the whole pass is there, a starting pass is of no use. Else a fit that may begin leaves out what it can do
+// without for now.
+static void leave_out(build *b, int may_begin) {
+    int is_pass_there = 1;
+    for (int64_t i = 0; i < b->count - b->has_starter; i++)
+        if (km_source_is_pass(&b->texts[i])) is_pass_there &= b->parts[i].was_cached;
+    if (!b->has_starter) return;
+    if (is_pass_there) b->parts[b->count - 1].is_left = 1;
+    b->is_begun = may_begin && !is_pass_there;
+    for (int64_t i = 0; i < b->count && b->is_begun; i++)
+        b->parts[i].is_left = !b->parts[i].is_first && !b->parts[i].was_cached;
+}
+
 // What the cache has is there at once: no thread is started for it. Returns how many parts are missing.
-static int64_t take_cached(build *b) {
+static int64_t take_cached(build *b, int may_begin) {
     int64_t missing = 0;
     for (int64_t i = 0; i < b->count; i++) {
         part *p = &b->parts[i];
         part_clear(p);
         p->was_damaged = 0; // told once
         p->status = KM_OK;
-        int is_there = !b->cache->is_private && !b->is_anew && look_up(p, b->module->device);
-        if (!is_there) add_missing(b, missing++, p);
+        if (!p->is_left && !b->cache->is_private && !b->is_anew) look_up(p, b->module->device);
     }
+    leave_out(b, may_begin);
+    for (int64_t i = 0; i < b->count; i++)
+        if (!b->parts[i].was_cached && !b->parts[i].is_left) add_missing(b, missing++, &b->parts[i]);
     return missing;
 }
 
 // Missing parts have a thread each: they take about as long as the longest. The thread that may ask the caller waits
 // for them, or makes the only one.
-static km_status get_parts(build *b, const km_log *log, km_error *err) {
-    int64_t count = take_cached(b);
+static km_status get_parts(build *b, int may_begin, const km_log *log, km_error *err) {
+    int64_t count = take_cached(b, may_begin);
     int threads = (int)count + (b->asking != NULL);
     atomic_store(&b->next, 0);
     km_awaited_init(&b->made);
@@ -290,7 +333,7 @@ static km_status take_logs(build *b, km_error *err) {
     const km_backend *backend = module->device->backend;
     km_text logs = {0};
     for (int64_t i = 0; i < b->count; i++)
-        if (b->parts[i].log) km_text_puts(&logs, b->parts[i].log);
+        if (b->parts[i].log && !(b->has_starter && i == b->count - 1)) km_text_puts(&logs, b->parts[i].log);
     if (logs.size && !logs.failed && backend->spills)
         module->spilled_bytes = backend->spills(module->spilling, sizeof module->spilling, &module->registers,
                                                 b->source, logs.data);
@@ -303,11 +346,16 @@ static km_status take_logs(build *b, km_error *err) {
 
 static km_status load_kernels(build *b, km_module_mode mode, km_error *err) {
     km_module *module = b->module;
-    km_binary binaries[KM_SOURCE_PARTS_MAX];
-    if (mode == KM_MODULE_COMPILE || (module->spilled_bytes && mode == KM_MODULE_TRY)) return KM_OK;
-    for (int64_t i = 0; i < b->count; i++) binaries[i] = (km_binary){b->parts[i].binary, b->parts[i].size};
-    return module->device->backend->kernels_load(&module->kernels, module->device, &module->plan, binaries,
-                                                 b->count, err);
+    km_binary binaries[PARTS_MAX];
+    int tries = mode == KM_MODULE_TRY || mode == KM_MODULE_BEGIN;
+    int64_t count = 0;
+    if (mode == KM_MODULE_COMPILE || (module->spilled_bytes && tries)) return KM_OK;
+    for (int64_t i = 0; i < b->count; i++)
+        if (b->parts[i].binary) binaries[count++] = (km_binary){b->parts[i].binary, b->parts[i].size};
+    const km_backend *backend = module->device->backend;
+    if (b->is_begun)
+        return backend->kernels_begin(&module->kernels, module->device, &module->plan, binaries, count, err);
+    return backend->kernels_load(&module->kernels, module->device, &module->plan, binaries, count, err);
 }
 
 static int64_t cached_parts(const build *b) {
@@ -318,13 +366,13 @@ static int64_t cached_parts(const build *b) {
 
 static km_status get_and_load(build *b, km_module_mode mode, const km_log *log, km_error *err) {
     km_error first = {{0}};
-    KM_TRY(get_parts(b, log, err));
+    KM_TRY(get_parts(b, mode == KM_MODULE_BEGIN, log, err));
     KM_TRY(take_logs(b, err));
     km_status status = load_kernels(b, mode, &first);
     // What the device refuses counts as missing.
     if (status != KM_OK && cached_parts(b) > 0) {
         b->is_anew = 1;
-        KM_TRY(get_parts(b, log, err));
+        KM_TRY(get_parts(b, mode == KM_MODULE_BEGIN, log, err));
         KM_TRY(take_logs(b, err));
         return load_kernels(b, mode, err);
     }
@@ -370,6 +418,7 @@ static km_status build_in(km_module *module, const km_cache *cache, const km_sou
     km_status status = KM_OK;
     KM_TRY_GOTO(build_begin(&b, module, cache, source, params, err));
     b.built = built;
+    if (mode == KM_MODULE_BEGIN || mode == KM_MODULE_COMPILE) KM_TRY_GOTO(add_starter(&b, err));
     if (mode == KM_MODULE_RECALL) {
         for (int64_t i = 0; i < b.count; i++)
             if (km_source_is_pass(&b.texts[i])) read_log(&b.parts[i]);
@@ -378,12 +427,69 @@ static km_status build_in(km_module *module, const km_cache *cache, const km_sou
     }
     KM_TRY_GOTO(get_and_load(&b, mode, params->log, err));
     note_built(&b);
-    module->was_cached = cached_parts(&b) == b.count;
+    int64_t left = 0;
+    for (int64_t i = 0; i < b.count; i++) left += b.parts[i].is_left;
+    module->was_cached = !b.is_begun && cached_parts(&b) == b.count - left;
+    module->is_begun = b.is_begun;
+    for (int64_t i = 0; i < b.count - b.has_starter; i++) module->is_loaded[i] = b.parts[i].binary != NULL;
     if (!module->was_cached && !cache->is_private)
         km_cache_tidy(cache, params->cache_bytes_max, &b.parts[0].entry);
     log_build(&b, km_now_ms() - begin_ms, params->log);
 done:
     build_clear(&b);
+    return status;
+}
+
+// What is left of a module that has begun. Its own pass is taken as a whole or not at all.
+static km_status complete_in(km_module *module, const km_cache *cache, const km_source *source,
+                             const km_module_params *params, km_built *built, km_error *err) {
+    build b;
+    km_error refusal = {{0}};
+    int64_t count = 0;
+    km_binary binaries[PARTS_MAX];
+    km_status status = KM_OK;
+    KM_TRY_GOTO(build_begin(&b, module, cache, source, params, err));
+    b.built = built;
+    for (int64_t i = 0; i < b.count; i++) b.parts[i].is_left = module->is_loaded[i];
+    int takes_pass = 1;
+    status = get_parts(&b, 0, params->log, &refusal);
+    if (status == KM_OK) KM_TRY_GOTO(take_logs(&b, err));
+    if (status == KM_ERROR_COMPILE || module->spilled_bytes) takes_pass = 0;
+    if (status != KM_OK && status != KM_ERROR_COMPILE) {
+        km_fail(err, status, "%s", refusal.text);
+        goto done;
+    }
+    if (!takes_pass)
+        km_log_line(params->log, KM_LOG_WARNING, "module: the fit stays with its starting pass: %s",
+                    status == KM_OK ? "the plan's own spills registers" : refusal.text);
+    for (int64_t i = 0; i < b.count; i++) {
+        const part *p = &b.parts[i];
+        int is_pass = km_source_is_pass(&b.texts[i]);
+        if (module->is_loaded[i] || (is_pass && !takes_pass)) continue;
+        if (p->status != KM_OK) {
+            status = km_fail(err, p->status, "%s", p->err.text);
+            goto done;
+        }
+        binaries[count++] = (km_binary){p->binary, p->size};
+    }
+    status = module->device->backend->kernels_complete(module->kernels, binaries, count, err);
+    note_built(&b);
+done:
+    build_clear(&b);
+    return status;
+}
+
+km_status km_module_complete(km_module *module, const km_source *source, const km_module_params *params,
+                             km_built *built, km_error *err) {
+    km_cache cache;
+    if (!module->is_begun) return KM_OK;
+    module->is_begun = 0;
+    // Where the folder of the cache is not there any more, the parts are made in a private one.
+    if (km_cache_open(&cache, params->cache_dir, NULL) == KM_OK)
+        return complete_in(module, &cache, source, params, built, err);
+    KM_TRY(km_cache_open_private(&cache, err));
+    km_status status = complete_in(module, &cache, source, params, built, err);
+    km_cache_close(&cache);
     return status;
 }
 

@@ -16,6 +16,8 @@ struct km_module {
     int64_t spilled_bytes; // of registers, by that kernel of the pass which spills most
     char spilling[64];     // its name
     int64_t registers;     // of a thread, in that kernel of the pass which has most; 0: unknown
+    int is_begun;          // KM_MODULE_BEGIN left parts out: km_module_complete
+    unsigned char is_loaded[KM_SOURCE_PARTS_MAX]; // which parts it did not leave out
 };
 
 // Which device a spec's target and a caller's choice mean: the target, where it says cpu or cuda, wins over
@@ -32,6 +34,8 @@ km_status km_module_build_on(km_module **out, const km_source *source, km_device
                              const km_module_params *params, km_error *err);
 typedef enum km_module_mode {
     KM_MODULE_LOAD, // as km_module_build_on
+    KM_MODULE_BEGIN, // as KM_MODULE_TRY; where the pass is still to be compiled, and the plan has a starting pass
+    // (km_source_starter), the kernels are those that a fit begins with, and others that are cached
     KM_MODULE_TRY, // where the pass spills registers, nothing is loaded: the module has its log, but no kernels
     KM_MODULE_COMPILE, // compiled into the cache: the module has its log, but no kernels
     KM_MODULE_RECALL,  // nothing is built: what the cache knows of spills, and no kernels
@@ -46,5 +50,10 @@ typedef struct km_built {
 // `built`: see there; NULL: not wanted.
 km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,
                         const km_module_params *params, km_built *built, km_error *err);
+
+// Loads what KM_MODULE_BEGIN left out; compiles what nobody has compiled meanwhile. Where the plan's own pass is
+// refused, or spills registers, the module keeps its starting pass.
+km_status km_module_complete(km_module *module, const km_source *source, const km_module_params *params,
+                             km_built *built, km_error *err);
 
 #endif

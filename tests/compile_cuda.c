@@ -3,10 +3,11 @@
 // Fails on warnings, and where any kernel spills; prints registers beside the plan's.
 // Texts are compiled in the parts that the library compiles apart (gen/source.h); one as a whole shows that NVRTC
 // does not see the host part. With KMGEN_TEST_ALL=1 all parts of all texts are compiled. Else so many that each line
-// of any is in one of them, whatever its numbers, and each architecture has a pass. An NVRTC that can compile without
-// optimising does so then: it fails on warnings, and spills are for the oldest NVRTC, which cannot, and for the whole
-// form. Parts of the same text are compiled once. What passed is written down in WORK_FOLDER/passed, with what the
-// compiler said, under a hash of text, architecture, compiler and options: the same text is not compiled twice.
+// of any is in one of them, whatever its numbers, each architecture has a pass, and sm_90 the starting passes. An NVRTC
+// that can compile without optimising does so then: it fails on warnings, and spills are for the oldest NVRTC, which
+// cannot, and for the whole form. Parts of the same text are compiled once. What passed is written down in
+// WORK_FOLDER/passed, with what the compiler said, under a hash of text, architecture, compiler and options: the same
+// text is not compiled twice.
 // usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]    (90 stands for sm_90)
 // KMGEN_NVRTC names the folder of libnvrtc; without it, any that is found is taken. Without NVRTC: exit 77, or 1 with
 // CI=true.
@@ -46,6 +47,8 @@ typedef struct job {
     int is_quick; // compiled without optimising: its registers and spills say nothing
     char key[40]; // in the list of what passed
 } job;
+
+#define STARTER "starter" // the part's name of a starting pass
 
 static job jobs[JOBS_MAX];
 static int jobs_count, same_count, not_taken_count, has_whole;
@@ -126,6 +129,9 @@ static int add_job(const km_spec *spec, int arch, int weighted, int track_labels
     for (int64_t i = 0; i < count && !failed; i++)
         failed = add_part(&source, count > 1 ? parts[i].name : "pass", parts[i].text, arch, weighted,
                           track_labels);
+    char *starter = NULL;
+    if (!failed) failed = km_source_starter(&starter, &count, &source.plan, NULL, &err) != KM_OK;
+    if (starter) failed |= add_part(&source, STARTER, starter, arch, weighted, track_labels);
     km_source_clear(&source);
     return failed;
 }
@@ -240,8 +246,9 @@ static int keep_cover(void) {
     static cover_lines lines[JOBS_MAX];
     int kept = 0, failures = 0;
     for (int i = 0; i < jobs_count; i++) {
-        taken[i] = !jobs[i].part[0]; // beside the parts
-        if (!taken[i]) failures += cover_read(&lines[i], jobs[i].source.text, "");
+        int starts = !strcmp(jobs[i].part, STARTER);
+        taken[i] = !jobs[i].part[0] || (starts && jobs[i].arch == 90); // beside the parts
+        if (!taken[i] && !starts) failures += cover_read(&lines[i], jobs[i].source.text, "");
     }
     for (int i = 0; i < jobs_count; i++) lines[i].cost = cost_of(&jobs[i]);
     for (int next; !failures && (next = cover_next(lines, taken, jobs_count)) >= 0;)

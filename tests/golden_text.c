@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "golden_text.h"
+#include "base/error.h"
 #include "scratch.h"
 #include "gen/cuda/subsets.h"
 #include "gen/source.h"
@@ -27,6 +28,8 @@ static int read_word(golden_wish *wish, const char *word) {
         wish->weighted = 1;
     else if (!strcmp(word, "tracked"))
         wish->track_labels = 1;
+    else if (!strcmp(word, "starting"))
+        wish->starting = 1;
     else if (!strncmp(word, "subsets=", 8))
         wish->subsets = (int32_t)strtol(word + 8, NULL, 10);
     else if (strncmp(word, "points=", 7) != 0)
@@ -55,7 +58,8 @@ int golden_wish_read(golden_wish *wish, const char *name, const char *line) {
         size_t length = strcspn(at, " ");
         snprintf(word, sizeof word, "%.*s", (int)length, at);
         if (length && read_word(wish, word)) {
-            fprintf(stderr, "%s: %s is none of weighted, tracked, points=N, subsets=N\n", name, word);
+            fprintf(stderr, "%s: %s is none of weighted, tracked, starting, points=N, subsets=N\n", name,
+                    word);
             return 1;
         }
         at += length;
@@ -94,6 +98,11 @@ static void find_sections(golden_text *out, const char *text) {
     }
 }
 
+static km_status emit_starter(km_source *source, const km_plan *plan, const char *templates, km_error *err) {
+    KM_TRY(km_source_starter(&source->text, &source->text_size, plan, templates, err));
+    return source->text ? KM_OK : km_fail(err, KM_ERROR_PLAN, "the plan has no starting pass");
+}
+
 static int emit_source(golden_text *out, const golden_wish *wish, const char *templates) {
     km_error err = {{0}};
     km_plan plan;
@@ -109,6 +118,8 @@ static int emit_source(golden_text *out, const golden_wish *wish, const char *te
     km_subset_shapes shapes = {&wish->subsets, 1, wish->spec.clusters, wish->spec.clusters_count};
     if (status == KM_OK && wish->subsets)
         status = km_subsets_emit(&out->source, &plan, &shapes, templates, &err);
+    else if (status == KM_OK && wish->starting)
+        status = emit_starter(&out->source, &plan, templates, &err);
     else if (status == KM_OK)
         status = km_source_emit(&out->source, &plan, templates, &err);
     km_plan_clear(&plan);

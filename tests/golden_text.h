@@ -30,6 +30,7 @@ typedef struct golden_text {
 typedef struct golden_wish {
     km_spec spec;
     int32_t weighted, track_labels;
+    int32_t starting; // the text is that of the plan's starting pass (km_source_starter)
     int64_t points;
     int32_t
         subsets; // columns of a subset: the text is that for subsets of the table (km_subsets_emit); 0: the spec's
@@ -38,7 +39,8 @@ typedef struct golden_wish {
 
 void golden_wish_init(golden_wish *wish);
 void golden_wish_clear(golden_wish *wish);
-// Reads "{features: 4, clusters: 3..5, target: cuda} weighted tracked points=1000 subsets=2", or "prebuilt KIND NAME".
+// Reads "{features: 4, clusters: 3..5, target: cuda} weighted tracked starting points=1000 subsets=2", or "prebuilt
+// KIND NAME".
 // `name` is the spec's. Non-zero, and said, when it cannot be read.
 int golden_wish_read(golden_wish *wish, const char *name, const char *line);
 

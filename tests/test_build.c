@@ -88,7 +88,7 @@ static km_status stub_load(km_kernels **out, km_device *device, const km_plan *p
     (void)binaries, (void)count;
     *out = calloc(1, sizeof **out);
     if (!*out) return km_fail_memory(err, "the stub's kernels", sizeof **out);
-    **out = (km_kernels){device, plan};
+    **out = (km_kernels){.device = device, .plan = plan};
     stub.loaded++;
     return KM_OK;
 }

@@ -275,4 +275,5 @@ const km_design_code km_design_tensor = {.estimate = estimate,
                                          .decide = decide,
                                          .names = names,
                                          .workspace_bytes = workspace_bytes,
-                                         .point_memory = point_memory};
+                                         .point_memory = point_memory,
+                                         .starter = "cuda/starter/starter.cu"};

@@ -368,7 +368,7 @@ km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan
     *out = NULL;
     cpu_module *module = calloc(1, sizeof *module);
     if (!module) return km_fail_memory(err, "the module", (int64_t)sizeof *module);
-    module->base = (km_kernels){device, plan};
+    module->base = (km_kernels){.device = device, .plan = plan};
     module->image = -1;
     km_status status = KM_OK;
     if (count > 0) // a text for a CPU is one part

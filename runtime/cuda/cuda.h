@@ -11,6 +11,7 @@
 #include "../../gen/cuda/tiles.h"
 #include "../../templates/both.h"
 #include "../../templates/cuda/abi.h"
+#include "../../templates/cuda/starter.h"
 #include "../../templates/cuda/steps.h"
 #include "../../templates/cuda/subsets.h"
 #include "../../templates/cuda/tiles.h"
@@ -104,7 +105,11 @@ typedef struct km_cuda_device {
 
 typedef struct km_cuda_kernels {
     km_kernels base;
-    km_cu_module modules[KM_SOURCE_PARTS_MAX]; // of the parts; NULL behind the last
+    km_cu_module modules[KM_SOURCE_PARTS_MAX + 1]; // of the parts; NULL behind the last
+    int64_t modules_count;
+    km_cu_module starter; // of them; NULL: the plan's own pass is there
+    km_cu_function starter_histogram, starter_lattice, starter_pass, starter_totals, starter_update;
+    km_cu_ptr starter_list;
 #define KM_STEP_FIELD(name) km_cu_function name;
     KM_STEP_KERNELS(KM_STEP_FIELD)
     KM_DENSE_KERNELS(KM_STEP_FIELD)
@@ -156,9 +161,11 @@ typedef struct km_cuda_engine {
     const km_data *fetched; // original points in `points`, or in `scratch`; NULL: none
     km_cuda_memory points, pass_weights, weights, subchunk_weights, box; // the data
     km_cuda_memory centroids, before, totals, slot_weights, part_sums, changes, labels, workspace;
-    km_cuda_memory state; // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
-    void *mirror;         // of `state`, pinned; the host's changes go to the device when passes are run
-    km_cu_ptr report;     // the device's address of the report behind it
+    km_cuda_memory starter; // the workspace of the starting pass, and the list of K
+    int64_t starter_passes; // done by it
+    km_cuda_memory state;   // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
+    void *mirror;           // of `state`, pinned; the host's changes go to the device when passes are run
+    km_cu_ptr report;       // the device's address of the report behind it
     void *tables; // of slot_weights and centroids, as the last passes left them; NULL: too large to keep
     int tables_fresh;
     unsigned char *starts;          // per slot: 1 while its first centroids are in `tables` only
@@ -193,6 +200,9 @@ km_status km_cuda_compile(km_device *base, const km_source *source, const char *
                           km_error *err);
 km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
                                const km_binary *binaries, int64_t count, km_error *err);
+km_status km_cuda_kernels_begin(km_kernels **out, km_device *base, const km_plan *plan,
+                                const km_binary *binaries, int64_t count, km_error *err);
+km_status km_cuda_kernels_complete(km_kernels *base, const km_binary *binaries, int64_t count, km_error *err);
 void km_cuda_kernels_unload(km_kernels **base);
 // Makes the device's context that of the calling thread, until km_cuda_leave.
 km_status km_cuda_enter(const km_cuda_device *device, km_error *err);
@@ -298,6 +308,7 @@ km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, const km_cuda_m
 // pass.c
 // Runs the launches of KM_STAGE_LOAD, where they have not run on these points.
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err);
+km_pass_args km_cuda_pass_args(const km_cuda_engine *engine, int part);
 km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err);
 km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err);
 
@@ -327,6 +338,17 @@ void km_cuda_seed_share_free(km_cuda_seed_share **share);
 // indices[chain * picks + pick - 1] is decided, the candidates of `pick` are drawn (none behind the last).
 km_status km_cuda_seed_share_draw(km_cuda_seed_share *share, const km_seed_args *args, int64_t *indices,
                                   int64_t pick, int64_t picks, km_error *err);
+
+// starter.c: a pass by the kernels that a fit begins with, update included; and what comes before the first one.
+km_status km_cuda_starter_prepare(km_cuda_engine *engine, km_error *err);
+km_status km_cuda_starter_pass(km_cuda_engine *engine, km_error *err);
+// Whether passes are done by them now; and goes over to the plan's own where these are ready.
+int km_cuda_starts(const km_cuda_engine *engine);
+km_status km_cuda_go_over(km_cuda_engine *engine, km_error *err);
+// For a step whose kernels may not be there yet; `is_there`: they are.
+km_status km_cuda_need(km_cuda_engine *engine, int is_there, km_error *err);
+// state.c: as much as the pass that is there needs.
+km_status km_cuda_reserve_workspace(km_cuda_engine *engine, km_error *err);
 
 // The steps, as in km_backend; the caller has entered the context. km_cuda_fetch needs no kernels, and may return while
 // the last copies run.

@@ -244,7 +244,7 @@ km_status km_cuda_compile(km_device *base, const km_source *source, const char *
 static km_status find_function(km_cu_function *function, const km_driver *driver,
                                const km_cuda_kernels *kernels, const char *name, km_error *err) {
     km_cu_result result = KM_CU_NOT_FOUND;
-    for (int64_t i = 0; i < KM_SOURCE_PARTS_MAX && kernels->modules[i] && result != 0; i++)
+    for (int64_t i = 0; i < kernels->modules_count && result != 0; i++)
         result = driver->cuModuleGetFunction(function, kernels->modules[i], name);
     if (result == KM_CU_NOT_FOUND) return km_fail(err, KM_ERROR_COMPILE, "the source has no kernel %s", name);
     return result == 0 ? KM_OK : km_cuda_fail(err, driver, result, "cuModuleGetFunction");
@@ -253,7 +253,7 @@ static km_status find_function(km_cu_function *function, const km_driver *driver
 static km_status find_global(km_cu_ptr *address, size_t *size, const km_driver *driver,
                              const km_cuda_kernels *kernels, const char *name, km_error *err) {
     km_cu_result result = KM_CU_NOT_FOUND;
-    for (int64_t i = 0; i < KM_SOURCE_PARTS_MAX && kernels->modules[i] && result != 0; i++)
+    for (int64_t i = 0; i < kernels->modules_count && result != 0; i++)
         result = driver->cuModuleGetGlobal(address, size, kernels->modules[i], name);
     if (result == KM_CU_NOT_FOUND) return km_fail(err, KM_ERROR_COMPILE, "the source has no table %s", name);
     return result == 0 ? KM_OK : km_cuda_fail(err, driver, result, "cuModuleGetGlobal");
@@ -354,7 +354,7 @@ static int is_of_subsets(const km_cuda_kernels *kernels, const km_driver *driver
 // The symbols km_constants: each part that reads it has its own.
 static km_status find_constants(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
     int64_t count = 0;
-    for (int64_t i = 0; i < KM_SOURCE_PARTS_MAX && kernels->modules[i]; i++) {
+    for (int64_t i = 0; i < kernels->modules_count; i++) {
         km_cu_ptr address;
         size_t size;
         km_cu_result result = driver->cuModuleGetGlobal(&address, &size, kernels->modules[i], "km_constants");
@@ -369,46 +369,113 @@ static km_status find_constants(km_cuda_kernels *kernels, const km_driver *drive
     return KM_OK;
 }
 
-// A cubin contains its length.
-static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver, const km_binary *binaries,
-                              int64_t count, km_error *err) {
-    km_status status = KM_OK;
-    for (int64_t i = 0; i < count; i++)
-        KM_CU(cuModuleLoadDataEx(&kernels->modules[i], binaries[i].bytes, 0, NULL, NULL));
-#define KM_STEP_LOOK_UP(name) KM_TRY_GOTO(find_function(&kernels->name, driver, kernels, "km_" #name, err));
-    if (is_of_subsets(kernels, driver)) {
-        KM_SUBSET_KERNELS(KM_STEP_LOOK_UP)
-        status = load_pairs(kernels, driver, err);
-        goto done;
-    }
+// The kernel of a step. `may_miss`: its part may not be there yet.
+static km_status find_step(km_cu_function *function, const km_driver *driver, const km_cuda_kernels *kernels,
+                           const char *name, int may_miss, km_error *err) {
+    km_error missing = {{0}};
+    if (*function) return KM_OK;
+    km_status status = find_function(function, driver, kernels, name, &missing);
+    if (status == KM_OK || (status == KM_ERROR_COMPILE && may_miss)) return KM_OK;
+    return km_fail(err, status, "%s", missing.text);
+}
+
+static km_status find_steps(km_cuda_kernels *kernels, const km_driver *driver, int may_miss, km_error *err) {
+    const km_plan *plan = kernels->base.plan;
+    int is_csr = km_plan_is_csr(plan);
+#define KM_STEP_LOOK_UP(name) KM_TRY(find_step(&kernels->name, driver, kernels, "km_" #name, may_miss, err));
     KM_STEP_KERNELS(KM_STEP_LOOK_UP)
-    int is_csr = km_plan_is_csr(kernels->base.plan);
     if (is_csr) {
         KM_SPARSE_KERNELS(KM_STEP_LOOK_UP)
     } else {
         KM_DENSE_KERNELS(KM_STEP_LOOK_UP)
     }
-    if (!is_csr && KM_FINISH_HAS_TILES(kernels->base.plan->spec.features)) {
+    if (!is_csr && KM_FINISH_HAS_TILES(plan->spec.features)) {
         KM_STEP_LOOK_UP(finish_tiles)
         KM_STEP_LOOK_UP(silhouette_tiles)
     } else {
         if (!is_csr) KM_STEP_LOOK_UP(finish_few_clusters)
         KM_STEP_LOOK_UP(silhouette)
     }
-    if (kernels->base.plan->algorithm == KM_ALGORITHM_TILES) {
-        KM_TILES_KERNELS(KM_STEP_LOOK_UP)
-        status = allow_shared_of_tiles(kernels, driver, err);
-        if (status != KM_OK) goto done;
-    }
+    if (plan->algorithm != KM_ALGORITHM_TILES) return KM_OK;
+    KM_TILES_KERNELS(KM_STEP_LOOK_UP)
 #undef KM_STEP_LOOK_UP
-    KM_TRY_GOTO(load_launches(kernels, driver, err));
-    if (kernels->facts.has_constants) status = find_constants(kernels, driver, err);
+    return allow_shared_of_tiles(kernels, driver, err);
+}
+
+static km_status find_subsets(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
+#define KM_STEP_LOOK_UP(name) KM_TRY(find_function(&kernels->name, driver, kernels, "km_" #name, err));
+    KM_SUBSET_KERNELS(KM_STEP_LOOK_UP)
+#undef KM_STEP_LOOK_UP
+    return load_pairs(kernels, driver, err);
+}
+
+static km_status find_pass(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
+    KM_TRY(load_launches(kernels, driver, err));
+    return kernels->facts.has_constants ? find_constants(kernels, driver, err) : KM_OK;
+}
+
+// The kernels of the starting pass, from its own module: others have some of the same names.
+static km_status find_starter(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
+    km_status status = KM_OK;
+    const km_spec *spec = &kernels->base.plan->spec;
+    const struct {
+        km_cu_function *function;
+        const char *name;
+    } wanted[] = {{&kernels->starter_histogram, "km_tensor_histogram"},
+                  {&kernels->starter_lattice, "km_tensor_lattice"},
+                  {&kernels->starter_pass, "km_starter_pass"},
+                  {&kernels->starter_totals, "km_starter_totals"},
+                  {&kernels->starter_update, "km_update"}};
+    size_t size;
+    km_cu_module *last = &kernels->modules[kernels->modules_count - 1];
+    KM_CU(cuModuleGetGlobal(&kernels->starter_list, &size, *last, "km_list"));
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        KM_CU(cuModuleGetFunction(wanted[i].function, *last, wanted[i].name));
+    KM_TRY_GOTO(allow_shared(
+        driver, kernels->starter_pass,
+        KM_STARTER_BYTES(spec->features, spec->clusters_count, kernels->base.plan->clusters_sum), err));
+    // No other look-up finds it.
+    kernels->starter = *last;
+    *last = NULL;
+    kernels->modules_count--;
 done:
     return status;
 }
 
-km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
-                               const km_binary *binaries, int64_t count, km_error *err) {
+// A cubin contains its length.
+static km_status add_modules(km_cuda_kernels *kernels, const km_driver *driver, const km_binary *binaries,
+                             int64_t count, km_error *err) {
+    km_status status = KM_OK;
+    for (int64_t i = 0; i < count; i++) {
+        KM_CU(
+            cuModuleLoadDataEx(&kernels->modules[kernels->modules_count], binaries[i].bytes, 0, NULL, NULL));
+        kernels->modules_count++;
+    }
+done:
+    return status;
+}
+
+static km_status load_all(km_cuda_kernels *kernels, const km_driver *driver, const km_binary *binaries,
+                          int64_t count, km_error *err) {
+    KM_TRY(add_modules(kernels, driver, binaries, count, err));
+    if (is_of_subsets(kernels, driver)) return find_subsets(kernels, driver, err);
+    KM_TRY(find_steps(kernels, driver, 0, err));
+    return find_pass(kernels, driver, err);
+}
+
+// The starting pass is the last of the binaries.
+static km_status load_first(km_cuda_kernels *kernels, const km_driver *driver, const km_binary *binaries,
+                            int64_t count, km_error *err) {
+    KM_TRY(add_modules(kernels, driver, binaries, count, err));
+    KM_TRY(find_starter(kernels, driver, err));
+    return find_steps(kernels, driver, 1, err);
+}
+
+typedef km_status loader(km_cuda_kernels *kernels, const km_driver *driver, const km_binary *binaries,
+                         int64_t count, km_error *err);
+
+static km_status load_by(loader *load, km_kernels **out, km_device *base, const km_plan *plan,
+                         const km_binary *binaries, int64_t count, km_error *err) {
     km_cuda_device *device = (km_cuda_device *)base;
     *out = NULL;
     if (count == 0)
@@ -421,7 +488,7 @@ km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan 
     kernels->base.plan = plan;
     status = km_cuda_enter(device, err);
     if (status == KM_OK) {
-        status = load_modules(kernels, device->driver, binaries, count, err);
+        status = load(kernels, device->driver, binaries, count, err);
         km_cuda_leave(device);
     }
     *out = &kernels->base;
@@ -429,13 +496,47 @@ km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan 
     return status;
 }
 
+km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
+                               const km_binary *binaries, int64_t count, km_error *err) {
+    return load_by(load_all, out, base, plan, binaries, count, err);
+}
+
+km_status km_cuda_kernels_begin(km_kernels **out, km_device *base, const km_plan *plan,
+                                const km_binary *binaries, int64_t count, km_error *err) {
+    return load_by(load_first, out, base, plan, binaries, count, err);
+}
+
+// Whether the plan's own pass is among the parts.
+static int has_pass(const km_cuda_kernels *kernels, const km_driver *driver) {
+    km_cu_ptr address;
+    size_t size;
+    for (int64_t i = 0; i < kernels->modules_count; i++)
+        if (driver->cuModuleGetGlobal(&address, &size, kernels->modules[i], "km_pass") == 0) return 1;
+    return 0;
+}
+
+km_status km_cuda_kernels_complete(km_kernels *base, const km_binary *binaries, int64_t count,
+                                   km_error *err) {
+    km_cuda_kernels *kernels = (km_cuda_kernels *)base;
+    km_cuda_device *device = (km_cuda_device *)base->device;
+    KM_TRY(km_cuda_enter(device, err));
+    km_status status = add_modules(kernels, device->driver, binaries, count, err);
+    int is_whole = status == KM_OK && has_pass(kernels, device->driver);
+    // Without the plan's own pass the update is the starting pass's.
+    if (status == KM_OK) status = find_steps(kernels, device->driver, !is_whole, err);
+    if (is_whole && status == KM_OK) status = find_pass(kernels, device->driver, err);
+    km_cuda_leave(device);
+    return status;
+}
+
 void km_cuda_kernels_unload(km_kernels **base) {
     km_cuda_kernels *kernels = (km_cuda_kernels *)*base;
     if (!kernels) return;
     const km_cuda_device *device = (const km_cuda_device *)kernels->base.device;
-    if (kernels->modules[0] && km_cuda_enter(device, NULL) == KM_OK) {
-        for (int64_t i = 0; i < KM_SOURCE_PARTS_MAX && kernels->modules[i]; i++)
+    if ((kernels->modules[0] || kernels->starter) && km_cuda_enter(device, NULL) == KM_OK) {
+        for (int64_t i = 0; i < kernels->modules_count; i++)
             device->driver->cuModuleUnload(kernels->modules[i]);
+        if (kernels->starter) device->driver->cuModuleUnload(kernels->starter);
         km_cuda_leave(device);
     }
     free(kernels->launches);

@@ -117,7 +117,8 @@ static void engine_close(km_cuda_engine *engine) {
         &engine->points,       &engine->pass_weights, &engine->weights, &engine->subchunk_weights,
         &engine->box,          &engine->centroids,    &engine->before,  &engine->totals,
         &engine->slot_weights, &engine->part_sums,    &engine->changes, &engine->labels,
-        &engine->workspace,    &engine->state,        &engine->scratch, &engine->work};
+        &engine->workspace,    &engine->state,        &engine->scratch, &engine->work,
+        &engine->starter};
     km_cuda_nccl_close(engine, km_share_is_lost(engine->base.share));
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
@@ -241,6 +242,8 @@ static km_status do_slot_read(km_cuda_engine *engine, int64_t slot, double *cent
 
 // One iteration: assignment, sums, reduction, and the update.
 static km_status queue_pass(km_cuda_engine *engine, km_error *err) {
+    if (km_cuda_starts(engine)) KM_TRY(km_cuda_go_over(engine, err));
+    if (km_cuda_starts(engine)) return km_cuda_starter_pass(engine, err);
     KM_TRY(engine->tiling ? km_cuda_tiling_pass(engine, err)
                           : km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
     return km_cuda_launch_update(engine, err);
@@ -400,8 +403,30 @@ static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *pas
     IN_CONTEXT(do_run(engine, states, passes, stop, passes_max, err));
 }
 
+static km_status relocate_points(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err) {
+    const km_cuda_kernels *kernels = engine->kernels;
+    KM_TRY(km_cuda_need(engine, kernels->assign && kernels->farthest_pick, err));
+    return km_cuda_relocate(engine, slot, moved, err);
+}
+
+static km_status finish_points(km_cuda_engine *engine, km_finish_model *models, int64_t count,
+                               km_error *err) {
+    const km_cuda_kernels *kernels = engine->kernels;
+    int has_models = engine->is_csr || kernels->finish_few_clusters || kernels->finish_tiles;
+    KM_TRY(km_cuda_need(engine, kernels->assign && has_models, err));
+    return km_cuda_finish(engine, models, count, err);
+}
+
+static km_status silhouette_points(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,
+                                   km_error *err) {
+    const km_cuda_kernels *kernels = engine->kernels;
+    int has_sums = kernels->silhouette || kernels->silhouette_tiles;
+    KM_TRY(km_cuda_need(engine, kernels->finish_add && has_sums, err));
+    return km_cuda_silhouette(engine, models, count, err);
+}
+
 static km_status relocate(km_engine *base, int64_t slot, int64_t *moved, km_error *err) {
-    IN_CONTEXT(km_cuda_relocate(engine, slot, moved, err));
+    IN_CONTEXT(relocate_points(engine, slot, moved, err));
 }
 
 static km_status slot_read(km_engine *base, int64_t slot, double *centroids, double *weights, km_error *err) {
@@ -409,11 +434,11 @@ static km_status slot_read(km_engine *base, int64_t slot, double *centroids, dou
 }
 
 static km_status finish(km_engine *base, km_finish_model *models, int64_t count, km_error *err) {
-    IN_CONTEXT(km_cuda_finish(engine, models, count, err));
+    IN_CONTEXT(finish_points(engine, models, count, err));
 }
 
 static km_status silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err) {
-    IN_CONTEXT(km_cuda_silhouette(engine, models, count, err));
+    IN_CONTEXT(silhouette_points(engine, models, count, err));
 }
 
 // Of lloyd's passes only what ranks joined is counted.
@@ -465,6 +490,8 @@ const km_backend km_backend_cuda = {
     .resident_close = km_cuda_resident_close,
     .resident_read = km_cuda_resident_read,
     .kernels_load = km_cuda_kernels_load,
+    .kernels_begin = km_cuda_kernels_begin,
+    .kernels_complete = km_cuda_kernels_complete,
     .kernels_unload = km_cuda_kernels_unload,
     .engine_create = engine_create,
     .engine_destroy = engine_destroy,

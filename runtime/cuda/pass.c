@@ -10,7 +10,7 @@ static void put_constants(void **constants, const km_cuda_engine *engine) {
         constants[i] = (void *)(uintptr_t)engine->kernels->constants[i];
 }
 
-static km_pass_args pass_args(const km_cuda_engine *engine, int part) {
+km_pass_args km_cuda_pass_args(const km_cuda_engine *engine, int part) {
     km_pass_args args = {
         .control = (const km_control *)(uintptr_t)engine->state.address,
         .points = (const void *)(uintptr_t)engine->points.address,
@@ -40,7 +40,7 @@ km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err)
         const km_pass_launch *launch = &kernels->launches[i];
         if (launch->stage != stage) continue;
         KM_TRY(km_cuda_join_before(engine, launch->kernel, err));
-        km_pass_args args = pass_args(engine, launch->part);
+        km_pass_args args = km_cuda_pass_args(engine, launch->part);
         // The lattice of all points, of which a share of them may lie beyond.
         if (strcmp(launch->kernel, "km_tensor_lattice") == 0) args.n = engine->base.n_all;
         void *arguments[] = {&args};
@@ -69,8 +69,10 @@ km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err) {
         .part_sums = (double *)(uintptr_t)engine->part_sums.address};
     put_constants(args.constants, engine);
     void *arguments[] = {&args};
-    return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count,
-                          km_cuda_update_parts(engine), arguments, err);
+    km_cu_function update =
+        km_cuda_starts(engine) ? engine->kernels->starter_update : engine->kernels->update;
+    return km_cuda_launch(engine, update, engine->base.slots_count, km_cuda_update_parts(engine), arguments,
+                          err);
 }
 
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
@@ -79,6 +81,7 @@ km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
     if (engine->has_no_pass) return KM_OK;
     KM_TRY(km_cuda_least_of_ranks(engine, &is_prepared, 1, err)); // all or none: they join their lattices
     if (is_prepared) return KM_OK;
+    if (km_cuda_starts(engine)) return km_cuda_starter_prepare(engine, err);
     KM_TRY(km_cuda_clear(engine, engine->workspace.address, 0, zero > 0 && zero < all ? zero : all, err));
     KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_LOAD, err));
     KM_TRY(km_cuda_wait(engine, err));

@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
+#include "../../gen/design.h"
 #include "cuda.h"
 #include <stdlib.h>
 
@@ -64,16 +65,24 @@ int64_t km_cuda_update_parts(const km_cuda_engine *engine) {
     return KM_UPDATE_PARTS(spec->clusters[spec->clusters_count - 1], spec->features);
 }
 
+km_status km_cuda_reserve_workspace(km_cuda_engine *engine, km_error *err) {
+    const km_plan *plan = engine->base.plan;
+    const km_pass_facts *facts = &engine->kernels->facts;
+    int64_t n = engine->base.n;
+    int64_t bytes = facts->workspace_bytes + facts->workspace_bytes_per_point * n +
+                    facts->workspace_bytes_per_nonzero * engine->nonzeros;
+    if (facts->launches_count == 0) // the plan's own pass is still being compiled: what it takes at most
+        bytes = km_design_code_of(plan->design)->workspace_bytes(plan, n);
+    return km_cuda_reserve(engine, &engine->workspace, km_max(bytes, 256), "the workspace of a pass", err);
+}
+
 // Everything but the workspace is zeroed.
 km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
-    const km_pass_facts *facts = &engine->kernels->facts;
     int64_t d = engine->base.d, n = engine->base.n, slots = engine->base.slots_count;
     int64_t rows = engine->restarts * engine->clusters_sum;
     int64_t stride = km_divide_up(n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
-    int64_t workspace = facts->workspace_bytes + facts->workspace_bytes_per_point * n +
-                        facts->workspace_bytes_per_nonzero * engine->nonzeros;
     struct {
         km_cuda_memory *memory;
         int64_t bytes;
@@ -86,16 +95,15 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
         {&engine->part_sums, km_cuda_update_parts(engine) > 1 ? slots * km_cuda_update_parts(engine) * 32 : 0,
          "the update's sums"},
         {&engine->state, km_cuda_state_bytes(engine), "the slots"},
-        {&engine->workspace, workspace > 256 ? workspace : 256, "the workspace of a pass"},
         {&engine->changes, plan->track_labels ? slots * 8 : 0, "the counts of changed labels"},
         {&engine->labels, plan->track_labels ? slots * stride * label_bytes : 0, "the labels of all slots"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (wanted[i].bytes == 0) continue;
         KM_TRY(km_cuda_reserve(engine, wanted[i].memory, wanted[i].bytes, wanted[i].what, err));
-        if (wanted[i].memory == &engine->workspace) continue;
         KM_TRY(km_cuda_clear(engine, wanted[i].memory->address, 0, wanted[i].bytes, err));
     }
+    KM_TRY(km_cuda_reserve_workspace(engine, err));
     // Steps use the workspace as scratch memory. Where it is too small they get memory now, so that no step fails
     // for lack of memory once passes run.
     int64_t scratch = km_cuda_steps_of(plan, n).scratch;

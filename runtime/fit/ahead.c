@@ -119,10 +119,19 @@ static km_status join(km_fit_job *f, km_error *err) {
     return status;
 }
 
-km_status km_fit_end_ahead(km_fit_job *f) {
-    km_status status = join(f, f->err);
+km_status km_fit_end_ahead(km_fit_job *f, km_error *err) {
+    km_status status = join(f, err);
     if (status == KM_OK && f->ahead) keep_memo(f->ahead, f->device);
     return status;
+}
+
+int km_fit_is_ahead(km_fit_job *f) {
+    struct km_fit_ahead *a = f->ahead;
+    if (!a || !a->is_running) return 0;
+    pthread_mutex_lock(&a->end.lock);
+    int is_done = a->end.done > 0;
+    pthread_mutex_unlock(&a->end.lock);
+    return !is_done;
 }
 
 km_built *km_fit_built_ahead(const km_fit_job *f) {

@@ -44,7 +44,13 @@ typedef struct km_fit_job {
     km_asking asking; // the same callback, inside long loops
     double begin_ms;
     km_error *err;
+    km_completion completion; // of a module that has begun
 } km_fit_job;
+
+// For tests: how many passes a fit that begins with a starting pass does by it; KM_START_ALWAYS: all that it can. -1:
+// until the plan's own kernels are there.
+enum { KM_START_ALWAYS = INT32_MAX };
+extern int64_t km_fit_start_passes;
 
 // fit.c: tells the caller of a phase; KM_ERROR_INTERRUPTED where the caller wants to stop.
 km_status km_fit_report_phase(const km_fit_job *f, const char *phase, int64_t done, int64_t total);
@@ -67,7 +73,8 @@ void km_fit_build_params(km_build_params *build, const km_fit_job *f);
 // is opened and points are sent. It never fails a fit: what it could not compile the build compiles. A compile that is
 // under way when the fit ends is finished, and stays in the cache, unless the caller stopped the fit.
 void km_fit_begin_ahead(km_fit_job *f, int ordinal);
-km_status km_fit_end_ahead(km_fit_job *f); // waits for it; KM_ERROR_INTERRUPTED
+km_status km_fit_end_ahead(km_fit_job *f, km_error *err); // waits for it; KM_ERROR_INTERRUPTED
+int km_fit_is_ahead(km_fit_job *f);                       // whether it still compiles
 km_built *km_fit_built_ahead(const km_fit_job *f);
 void km_fit_free_ahead(km_fit_job *f);
 

@@ -6,6 +6,7 @@
 #include "../../base/size.h"
 #include "../../gen/fit_time.h"
 #include "../../gen/memory.h"
+#include "../../gen/source.h"
 #include "../criteria/axes.h"
 #include "../criteria/criteria.h"
 #include "../csr.h"
@@ -391,10 +392,37 @@ km_status km_fit_plan_fit(km_fit_job *f) {
     return KM_OK;
 }
 
+int64_t km_fit_start_passes = -1;
+
+// The plan's own kernels are ready when nobody compiles them any more.
+static int is_ready(void *user, int64_t passes) {
+    km_fit_job *f = user;
+    return km_fit_start_passes < 0 ? !km_fit_is_ahead(f) : passes >= km_fit_start_passes;
+}
+
+static km_status complete(void *user, km_error *err) {
+    km_fit_job *f = user;
+    km_module *module = f->build.module;
+    km_build_params params;
+    module->kernels->whole = NULL;
+    KM_TRY(km_fit_end_ahead(f, err));
+    km_fit_build_params(&params, f);
+    return km_module_complete(module, &f->build.source, &params.module, params.built, err);
+}
+
+// While the plan's own pass is being compiled a fit begins with a starting pass, where the plan has one.
 static km_status build_on_device(km_fit_job *f, km_error *err) {
     km_build_params params;
+    int begins = km_fit_is_ahead(f) && !f->shared && km_source_has_starter(&f->owner->result.plan);
+    if (!begins) KM_TRY(km_fit_end_ahead(f, err));
     km_fit_build_params(&params, f);
-    return km_build_on(&f->build, f->device, &params, err);
+    params.begins = begins;
+    KM_TRY(km_build_on(&f->build, f->device, &params, err));
+    km_module *module = f->build.module;
+    if (!module->is_begun) return km_fit_end_ahead(f, err);
+    f->completion = (km_completion){is_ready, complete, f};
+    module->kernels->whole = &f->completion;
+    return KM_OK;
 }
 
 // Where a GPU has no compiler, or its compiler refuses all texts, the CPU is used instead, if the caller asked for
@@ -412,7 +440,6 @@ static km_status build_on_cpu(km_fit_job *f, const km_error *first) {
 
 static km_status build_module(km_fit_job *f) {
     km_error first = {{0}};
-    KM_TRY(km_fit_end_ahead(f));
     km_status status = build_on_device(f, &first);
     int is_compiler = status == KM_ERROR_COMPILE || status == KM_ERROR_DEVICE;
     if (is_compiler && may_fall_back(f) && !f->params->source_text && !km_build_fixes_numbers(&f->spec))

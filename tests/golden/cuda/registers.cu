@@ -1,10 +1,7 @@
 // Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ==== The pass =============================================================================================
-// Compiled apart: pass
-#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
-#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
+// ... 1 definition
 
 // The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
 // the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.

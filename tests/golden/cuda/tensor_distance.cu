@@ -4,11 +4,7 @@
 // ... 2 definitions
 
 // ... 1 more of 2 lines, other numbers: f3d81d81
-// ==== The pass =============================================================================================
-// Compiled apart: pass
-#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
-#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
-#define KM_UNROLL_2_FOR(...) _Pragma("unroll 2") for (__VA_ARGS__)
+// ... 1 definition
 
 // Design tensor, form distance. Scores and sums are matrix products: centroids are the rows, points the columns.
 //
