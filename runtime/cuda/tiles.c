@@ -14,9 +14,8 @@
 enum {
     SAMPLE = 2048, // points whose quantiles are taken
     PREPARED_BLOCKS_PER_SM = 8,
-    SUPERS_BLOCKS_PER_SM = 5, // of the passes' kernels, where shared memory allows
-    SAMPLED_POINTS = 16,      // before all points are sorted one in so many is
-    SAMPLED_GROUPS = 128,     // of supertiles that are tested to find out whether tiles pay, about
+    SAMPLED_POINTS = 16,  // before all points are sorted one in so many is
+    SAMPLED_GROUPS = 128, // of supertiles that are tested to find out whether tiles pay, about
     WARPS = TILES_THREADS / 32
 };
 static const double spread_max = 0x1p16; // of the largest coordinate over the standard deviation
@@ -24,7 +23,7 @@ static const double spread_max = 0x1p16; // of the largest coordinate over the s
 struct km_cuda_tiling {
     km_cuda_memory kept, sorting; // the tables; what sorting needs
     km_tiles_args args;
-    unsigned supers_grid, boxes_grid, points_grid, totals_grid;
+    unsigned grid, supers_grid, totals_grid;
     unsigned sums_bytes, counts_bytes; // of shared memory
     double estimated; // the part of the distances of served K that a sample left; -1: none was taken
 };
@@ -88,19 +87,17 @@ static km_status make_tables(km_cuda_engine *engine, int64_t n, km_error *err) {
     return status;
 }
 
+// A block of each multiprocessor, of fewer where that is enough.
 static void choose_grids(km_cuda_engine *engine) {
     struct km_cuda_tiling *tiling = engine->tiling;
-    const km_device_facts *facts = &engine->device->base.facts;
-    int64_t d = engine->base.d, sums = engine->clusters_sum * (d + 1) * 12, ks = tiling->args.ks_count,
-            counts = sums + ks * TILES_COUNTS * 4;
+    int64_t d = engine->base.d, units = engine->device->base.facts.units, ks = tiling->args.ks_count,
+            sums = engine->clusters_sum * (d + 1) * 12;
     int64_t tasks =
         km_divide_up(tiling->args.supers, TILES_GROUP_SUPERS) * km_divide_up(ks, 32 / TILES_GROUP_SUPERS);
-    int64_t most = km_max(1, facts->shared_bytes_per_unit / (counts + 1024));
     tiling->sums_bytes = (unsigned)sums;
-    tiling->counts_bytes = (unsigned)counts;
-    tiling->boxes_grid = (unsigned)(facts->units * km_min(most, SUPERS_BLOCKS_PER_SM));
-    tiling->supers_grid = (unsigned)km_min(tiling->boxes_grid, km_divide_up(tasks, WARPS));
-    tiling->points_grid = (unsigned)(facts->units * km_min(most, TILES_POINTS_BLOCKS(d)));
+    tiling->counts_bytes = (unsigned)(sums + ks * TILES_COUNTS * 4);
+    tiling->grid = (unsigned)units;
+    tiling->supers_grid = (unsigned)km_min(units, km_divide_up(tasks, TILES_BOXES_THREADS(d) / 32));
     tiling->totals_grid = (unsigned)km_divide_up(engine->clusters_sum * (d + 1), TILES_THREADS);
 }
 
@@ -228,12 +225,12 @@ static km_status shrink(km_cuda_engine *engine, int step, km_error *err) {
 
 // Life and launches ---------------------------------------------------------------------------------------------
 
-static km_status launch(km_cuda_engine *engine, km_cu_function function, unsigned grid, unsigned shared_bytes,
-                        km_error *err) {
+static km_status launch(km_cuda_engine *engine, km_cu_function function, unsigned grid, unsigned threads,
+                        unsigned shared_bytes, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     void *arguments[] = {&engine->tiling->args};
-    KM_CU(cuLaunchKernel(function, grid, (unsigned)engine->restarts, 1, TILES_THREADS, 1, 1, shared_bytes,
+    KM_CU(cuLaunchKernel(function, grid, (unsigned)engine->restarts, 1, threads, 1, 1, shared_bytes,
                          engine->stream, arguments, NULL));
 done:
     return status;
@@ -242,12 +239,14 @@ done:
 static km_status launch_boxes(km_cuda_engine *engine, km_error *err) {
     const km_cuda_kernels *kernels = engine->kernels;
     const struct km_cuda_tiling *tiling = engine->tiling;
-    KM_TRY(launch(engine, kernels->tiles_super_boxes, tiling->supers_grid, tiling->counts_bytes, err));
-    return launch(engine, kernels->tiles_boxes, tiling->boxes_grid, tiling->counts_bytes, err);
+    unsigned threads = (unsigned)TILES_BOXES_THREADS(engine->base.d);
+    KM_TRY(
+        launch(engine, kernels->tiles_super_boxes, tiling->supers_grid, threads, tiling->counts_bytes, err));
+    return launch(engine, kernels->tiles_boxes, tiling->grid, threads, tiling->counts_bytes, err);
 }
 
 static km_status launch_dense(km_cuda_engine *engine, km_error *err) {
-    return launch(engine, engine->kernels->tiles_dense, 1, 0, err);
+    return launch(engine, engine->kernels->tiles_dense, 1, TILES_THREADS, 0, err);
 }
 
 // What was counted, of all slots: to be freed.
@@ -420,8 +419,9 @@ km_status km_cuda_tiling_pass(km_cuda_engine *engine, km_error *err) {
         KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
     }
     KM_TRY(launch_boxes(engine, err));
-    KM_TRY(launch(engine, kernels->tiles_points, tiling->points_grid, tiling->sums_bytes, err));
-    return launch(engine, kernels->tiles_totals, tiling->totals_grid, 0, err);
+    KM_TRY(launch(engine, kernels->tiles_points, tiling->grid, (unsigned)TILES_POINTS_THREADS(engine->base.d),
+                  tiling->sums_bytes, err));
+    return launch(engine, kernels->tiles_totals, tiling->totals_grid, TILES_THREADS, 0, err);
 }
 
 km_status km_cuda_tiling_counters(const km_cuda_engine *engine, km_counters *out, km_error *err) {

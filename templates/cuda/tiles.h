@@ -20,13 +20,15 @@ enum {
     TILES_DIGIT_BITS = 8, // of a digit by which points are sorted
     TILES_SORTED = 4096,  // points that a block sorts at a time
     TILES_SCANNED = 4096, // counts that a block adds up at a time
-    TILES_THREADS = 256   // of every block
+    TILES_THREADS = 256   // of a block; those of a pass have a multiple
 };
 
 // A row of prefix sums: D sums and the number of points, padded to pairs.
 #define TILES_PITCH(d) (((d) + 2) / 2 * 2)
-// Blocks of a multiprocessor that score points, which have their registers.
-#define TILES_POINTS_BLOCKS(d) ((d) <= 3 ? 4 : (d) <= 4 ? 3 : (d) <= 8 ? 2 : 1)
+// Threads of a multiprocessor that test boxes, and that score points, as many as have the registers: one block, so that
+// few blocks add their sums to those of all.
+#define TILES_BOXES_THREADS(d) (TILES_THREADS * ((d) <= 8 ? 4 : 2))
+#define TILES_POINTS_THREADS(d) (TILES_THREADS * ((d) <= 2 ? 4 : (d) <= 4 ? 3 : (d) <= 8 ? 2 : 1))
 // A box: its midpoint, its half widths, the largest squared norm that a point of it may have.
 #define TILES_BOX(d) (2 * (d) + 1)
 

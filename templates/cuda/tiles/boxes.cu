@@ -74,23 +74,23 @@ static __device__ __forceinline__ void tiles_close(const km_tiles_args &args, co
 static __device__ __forceinline__ unsigned *tiles_counts_begin(const km_tiles_args &args,
                                                                const tiles_shared &shared) {
     unsigned *counts = shared.high + args.rows * (D + 1);
-    for (int i = threadIdx.x; i < args.ks_count * TILES_COUNTS; i += TILES_THREADS) counts[i] = 0;
+    for (int i = threadIdx.x; i < args.ks_count * TILES_COUNTS; i += blockDim.x) counts[i] = 0;
     __syncthreads();
     return counts;
 }
 
 static __device__ __forceinline__ void tiles_counts_end(const km_tiles_args &args, const unsigned *counts,
                                                         int restart) {
-    for (int i = threadIdx.x; i < args.ks_count * TILES_COUNTS; i += TILES_THREADS)
+    for (int i = threadIdx.x; i < args.ks_count * TILES_COUNTS; i += blockDim.x)
         if (counts[i])
             atomicAdd(&args.counts[restart * (long long)args.ks_count * TILES_COUNTS + i],
                       (unsigned long long)counts[i]);
 }
 
 // A warp takes a group of supertiles and eight K at a time, a lane for each.
-extern "C" __global__ void __launch_bounds__(TILES_THREADS)
+extern "C" __global__ void __launch_bounds__(TILES_BOXES_THREADS(int(D)), 1)
     km_tiles_super_boxes(const __grid_constant__ km_tiles_args args) {
-    enum { WARPS = TILES_THREADS / 32, KS_AT_ONCE = 32 / TILES_GROUP_SUPERS };
+    enum { WARPS = TILES_BOXES_THREADS(int(D)) / 32, KS_AT_ONCE = 32 / TILES_GROUP_SUPERS };
     extern __shared__ __align__(16) char tiles_memory[];
     if (args.control->stop) return;
     const int lane = threadIdx.x % 32, restart = blockIdx.y, in_group = lane % TILES_GROUP_SUPERS;
@@ -131,9 +131,9 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS)
 }
 
 // A warp takes an open supertile, a lane each of its tiles. The first K that a tile is open for lists it.
-extern "C" __global__ void __launch_bounds__(TILES_THREADS)
+extern "C" __global__ void __launch_bounds__(TILES_BOXES_THREADS(int(D)), 1)
     km_tiles_boxes(const __grid_constant__ km_tiles_args args) {
-    enum { WARPS = TILES_THREADS / 32 };
+    enum { WARPS = TILES_BOXES_THREADS(int(D)) / 32 };
     extern __shared__ __align__(16) char tiles_memory[];
     if (args.control->stop) return;
     const int lane = threadIdx.x % 32, restart = blockIdx.y, items_count = args.items_count[restart];

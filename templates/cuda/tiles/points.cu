@@ -205,10 +205,30 @@ static __device__ __forceinline__ void tiles_split(const tiles_shared &shared, c
     if (lane <= D) tiles_add(shared, first_row + rest, lane, total);
 }
 
-// Blocks of a multiprocessor: as many as leave a thread the registers that it needs.
-extern "C" __global__ void __launch_bounds__(TILES_THREADS, TILES_POINTS_BLOCKS(int(D)))
+// Asks for what a tile takes, a cache line for each lane, so that it is in the L2 cache when its turn comes.
+static __device__ __forceinline__ void tiles_fetch(const km_tiles_args &args, long long number,
+                                                   const tiles_mask *candidates) {
+    enum { LINE = 128, POINTS = D * TILES_POINTS * 4 / LINE, BOX = POINTS + TILES_BOX(D), ALL = BOX + 2 };
+    const float *points = args.points + number * (D * TILES_POINTS),
+                *box = args.boxes + number / TILES_OF_SUPER * (TILES_BOX(D) * TILES_OF_SUPER) +
+                       number % TILES_OF_SUPER;
+#pragma unroll
+    for (int first = 0; first < ALL; first += 32) {
+        const int i = first + threadIdx.x % 32;
+        const void *line = candidates;
+        if (i < POINTS)
+            line = points + i * (LINE / 4);
+        else if (i < BOX)
+            line = box + (i - POINTS) * TILES_OF_SUPER;
+        else if (i == BOX)
+            line = args.prefix + number * TILES_PITCH(D);
+        if (i < ALL) asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(line)));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(TILES_POINTS_THREADS(int(D)), 1)
     km_tiles_points(const __grid_constant__ km_tiles_args args) {
-    enum { WARPS = TILES_THREADS / 32, EACH = sizeof(tiles_mask) / 4 };
+    enum { WARPS = TILES_POINTS_THREADS(int(D)) / 32, EACH = sizeof(tiles_mask) / 4 };
     extern __shared__ __align__(16) char tiles_memory[];
     if (args.control->stop) return;
     const int lane = threadIdx.x % 32, restart = blockIdx.y, step = gridDim.x * WARPS;
@@ -219,18 +239,22 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS, TILES_POINTS_BLOCKS(
     int first_rows[EACH];
 #pragma unroll
     for (int e = 0; e < EACH; e++) first_rows[e] = args.offsets[min(lane + 32 * e, args.ks_count - 1)];
+    const tiles_mask *all_candidates =
+        (const tiles_mask *)args.candidates + restart * args.tiles * args.ks_count;
     int i = blockIdx.x * WARPS + threadIdx.x / 32;
-    long long next = i < listed ? list[i] : 0;
+    long long number = i < listed ? list[i] : 0, next = i + step < listed ? list[i + step] : number;
     for (; i < listed; i += step) {
-        const long long at = restart * args.tiles + next;
-        const tiles_mask *candidates = (const tiles_mask *)args.candidates + at * args.ks_count;
+        const long long at = restart * args.tiles + number;
+        const tiles_mask *candidates = all_candidates + number * args.ks_count;
         tiles_mask own[EACH];
         tiles_points tile;
         unsigned long long ks = args.open[at];
 #pragma unroll
         for (int e = 0; e < EACH; e++) own[e] = candidates[min(lane + 32 * e, args.ks_count - 1)];
-        tiles_load(tile, args, next);
-        if (i + step < listed) next = list[i + step];
+        tiles_load(tile, args, number);
+        number = next;
+        if (i + step < listed) tiles_fetch(args, next, all_candidates + next * args.ks_count);
+        if (i + 2 * step < listed) next = list[i + 2 * step];
         if (lane == 0) args.open[at] = 0;
         for (; ks; ks &= ks - 1) {
             const int q = tiles_lowest(ks);

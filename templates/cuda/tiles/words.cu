@@ -48,7 +48,7 @@ static __device__ __forceinline__ tiles_shared tiles_begin(const km_tiles_args &
     const float *centroids = args.centroids + (long long)restart * args.rows * D;
     const tiles_shared shared = {(float *)memory, (unsigned *)memory + numbers,
                                  (unsigned *)memory + 2 * numbers};
-    for (int row = threadIdx.x; row < args.rows; row += TILES_THREADS) {
+    for (int row = threadIdx.x; row < args.rows; row += blockDim.x) {
         float square = 0.0f;
         for (int f = 0; f < D; f++) {
             const float c = centroids[row * D + f];
@@ -57,7 +57,7 @@ static __device__ __forceinline__ tiles_shared tiles_begin(const km_tiles_args &
         }
         shared.rows[row * (D + 1) + D] = -0.5f * square;
     }
-    for (int i = threadIdx.x; i < numbers; i += TILES_THREADS) shared.low[i] = shared.high[i] = 0;
+    for (int i = threadIdx.x; i < numbers; i += blockDim.x) shared.low[i] = shared.high[i] = 0;
     __syncthreads();
     return shared;
 }
@@ -74,7 +74,7 @@ static __device__ __forceinline__ void tiles_add(const tiles_shared &shared, int
 static __device__ __forceinline__ void tiles_end(const km_tiles_args &args, const tiles_shared &shared,
                                                  int restart) {
     __syncthreads();
-    for (int i = threadIdx.x; i < args.rows * (D + 1); i += TILES_THREADS) {
+    for (int i = threadIdx.x; i < args.rows * (D + 1); i += blockDim.x) {
         const unsigned long long sum = (unsigned long long)shared.high[i] << 32 | shared.low[i];
         if (sum) atomicAdd(&args.sums[(long long)restart * args.rows * (D + 1) + i], sum);
     }

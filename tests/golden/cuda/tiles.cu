@@ -8,7 +8,7 @@
     TILES_DIGIT_BITS = 8,   // of a digit by which points are sorted
     TILES_SORTED = 4096,    // points that a block sorts at a time
     TILES_SCANNED = 4096,   // counts that a block adds up at a time
-    TILES_THREADS = 256     // of every block
+    TILES_THREADS = 256     // of a block; those of a pass have a multiple
 };
 
 // ... 5 definitions
@@ -44,4 +44,4 @@ typedef struct km_tiles_args {
 #endif
 typedef unsigned tiles_mask; // a bit for each centroid of a K
 
-// ... 50 definitions
+// ... 51 definitions
