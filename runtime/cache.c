@@ -383,7 +383,8 @@ void km_cache_tidy(const km_cache *cache, int64_t bytes_max, const km_cache_entr
     cache_list list;
     if (list_folder(&list, cache->path, NULL) == KM_OK) {
         sweep_list(&list, cache->path, keep->lock >= 0 ? keep->key : NULL);
-        if (list.bytes > bytes_max) qsort(list.files, (size_t)list.count, sizeof *list.files, by_use);
+        if (list.files && list.bytes > bytes_max)
+            qsort(list.files, (size_t)list.count, sizeof *list.files, by_use);
         for (int64_t i = 0; i < list.count && list.bytes > bytes_max; i++) {
             const cache_file *file = &list.files[i];
             if (is_temporary(file->name) || strncmp(file->name, keep->key, KEY_DIGITS) == 0) continue;

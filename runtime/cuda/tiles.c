@@ -316,7 +316,7 @@ static km_status choose_served(km_cuda_engine *engine, const char *sampled, km_e
         uint64_t sum[TILES_COUNTS] = {0}; // of the restarts that pass together
         for (int64_t slot = q; slot < engine->base.slots_count; slot += spec->clusters_count)
             for (int i = 0; i < TILES_COUNTS; i++) sum[i] += counts[slot * TILES_COUNTS + i];
-        double whole = (double)supers / (double)km_max(sum[TILES_TESTED], 1);
+        double whole = (double)supers / fmax((double)sum[TILES_TESTED], 1);
         work[q] = (km_tiles_work){.tested = whole * (double)sum[TILES_TESTED],
                                   .super_candidates = whole * (double)sum[TILES_SUPER_CANDIDATES],
                                   .open_tiles = whole * (double)sum[TILES_OPEN_TILES],
