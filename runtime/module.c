@@ -271,13 +271,13 @@ static void add_missing(build *b, int64_t count, part *p) {
     b->missing[at] = p;
 }
 
-// Where the whole pass is there, a starting pass is of no use. Else a fit that may begin leaves out what it can do
-// without for now.
+// Where the whole pass is there, a starting pass is of no use. Else a fit that may begin waits for the parts only that
+// it begins with; the others are built while it iterates.
 static void leave_out(build *b, int may_begin) {
     int is_pass_there = 1;
-    for (int64_t i = 0; i < b->count - b->has_starter; i++)
-        if (km_source_is_pass(&b->texts[i])) is_pass_there &= b->parts[i].was_cached;
     if (!b->has_starter) return;
+    for (int64_t i = 0; i < b->count - 1; i++)
+        if (km_source_is_pass(&b->texts[i])) is_pass_there &= b->parts[i].was_cached;
     if (is_pass_there) b->parts[b->count - 1].is_left = 1;
     b->is_begun = may_begin && !is_pass_there;
     for (int64_t i = 0; i < b->count && b->is_begun; i++)

@@ -173,10 +173,9 @@ typedef struct km_cuda_engine {
     int64_t bytes_held, bytes_most; // of device memory: now, and at most so far
     struct km_cuda_tiling *tiling;  // tiles.c; NULL: passes are lloyd's
     int tiling_dropped;             // the algorithm tiles cannot serve these points, or does not pay
-    km_cu_ptr
-        dense_active; // in place of `active` where tiles serve some K: those of the others; 0: all are dense
-    km_counters counters; // of what passes joined with other ranks
-    void *nccl;           // by which they do it on the devices; NULL: the host does
+    km_cu_ptr dense_active;         // runs of the K that tiles do not serve, as `active`; 0: all are dense
+    km_counters counters;           // of what passes joined with other ranks
+    void *nccl;                     // by which they do it on the devices; NULL: the host does
     double total_square;
     double square_min;     // squared distances up to this are rounding of a typical point's centroid
     double rounding2;      // the same, relative to a point's own |x|^2
