@@ -31,4 +31,21 @@ static inline int km_candidates(int64_t pick) {
     return count;
 }
 
+// The first of `count` sums from `first` on at which the running sum exceeds the target; *running becomes the sum
+// before it. Rounding may leave the target beyond the last sum: then the last one that is not 0.
+static inline int64_t km_draw_among(double *running, const double *sums, int64_t first, int64_t count,
+                                    double target) {
+    int64_t last = first;
+    double before = *running, sum = *running;
+    for (int64_t i = first; i < first + count; i++) {
+        if (!(sums[i] > 0)) continue;
+        last = i;
+        before = sum;
+        sum += sums[i];
+        if (sum > target) break;
+    }
+    *running = before;
+    return last;
+}
+
 #endif

@@ -148,31 +148,15 @@ static double draw_weight(const seeder *s, const cpu_seed_chain *own, int64_t po
     return weight * (square < least ? square : least);
 }
 
-// The first of `count` sums from `first` on at which the running sum exceeds the target; *running becomes the sum
-// before it. Rounding may leave the target beyond the last sum: then the last one that is not 0.
-static int64_t draw_among(double *running, const double *sums, int64_t first, int64_t count, double target) {
-    int64_t last = first;
-    double before = *running, sum = *running;
-    for (int64_t i = first; i < first + count; i++) {
-        if (!(sums[i] > 0)) continue;
-        last = i;
-        before = sum;
-        sum += sums[i];
-        if (sum > target) break;
-    }
-    *running = before;
-    return last;
-}
-
 // The first point at which the running sum exceeds the target; -1: another rank has it.
 static int64_t draw(const seeder *s, const cpu_seed_chain *own, const draw_sums *sums, double target) {
     const cpu_engine *engine = s->engine;
     double running = 0;
-    int64_t chunk = draw_among(&running, sums->chunks, 0, s->chunks_all, target) - s->first_chunk;
+    int64_t chunk = km_draw_among(&running, sums->chunks, 0, s->chunks_all, target) - s->first_chunk;
     if (chunk < 0 || chunk >= engine->chunks_count) return -1;
     int64_t subchunk = chunk * subchunks_per_chunk(s);
-    subchunk = draw_among(&running, sums->subchunks, subchunk,
-                          km_min(subchunks_per_chunk(s), s->subchunks_count - subchunk), target);
+    subchunk = km_draw_among(&running, sums->subchunks, subchunk,
+                             km_min(subchunks_per_chunk(s), s->subchunks_count - subchunk), target);
     int64_t first = subchunk * s->subchunk_points, pick = -1;
     for (int64_t i = first; i < km_min(first + s->subchunk_points, engine->base.n); i++) {
         double weight = draw_weight(s, own, i);

@@ -102,23 +102,6 @@ static km_status sums_join(km_cuda_seed_share *s, const km_seed_args *args, int6
     return km_share_sum(share, s->chunks, all * s->chunks_all, err);
 }
 
-// The first of `count` parts at which the running sum exceeds the target, else the last one that is not 0; *before: the
-// running sum without it. -1: all are 0.
-static int64_t search(double *before, const double *parts, int64_t count, double target) {
-    double sum = *before;
-    int64_t taken = -1;
-    for (int64_t i = 0; i < count; i++) {
-        double with = sum + parts[i];
-        if (parts[i] > 0) {
-            taken = i;
-            *before = sum;
-            if (with > target) break;
-        }
-        sum = with;
-    }
-    return taken;
-}
-
 static double real_at(const km_cuda_engine *engine, const unsigned char *values, int64_t i) {
     return engine->real_bytes == 8 ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
@@ -178,20 +161,19 @@ static km_status find(int64_t *drawn, km_cuda_seed_share *s, const km_seed_args 
                       int64_t row, double target, int64_t pick, km_error *err) {
     const km_cuda_engine *engine = s->engine;
     double running = 0, values[KM_SUBCHUNK_POINTS], sums[KM_THREADS] = {0};
-    int64_t chunk = search(&running, s->chunks + row * s->chunks_all, s->chunks_all, target) -
+    int64_t chunk = km_draw_among(&running, s->chunks + row * s->chunks_all, 0, s->chunks_all, target) -
                     km_share_chunk(engine->base.share);
     *drawn = -1;
     if (chunk < 0 || chunk >= engine->chunks_count) return KM_OK;
     int64_t begin = chunk * KM_SUBCHUNKS_PER_CHUNK,
             left = km_min(engine->subchunks_count - begin, KM_SUBCHUNKS_PER_CHUNK);
     int64_t subchunk =
-        begin +
-        km_max(search(&running, s->subchunks + row * engine->subchunks_count + begin, left, target), 0);
+        km_draw_among(&running, s->subchunks + row * engine->subchunks_count, begin, left, target);
     KM_TRY(values_of(values, s, args, chain, subchunk, pick, err));
     for (int64_t i = 0; i < KM_SUBCHUNK_POINTS; i++) sums[i / THREAD_POINTS] += values[i];
-    int64_t thread = km_max(search(&running, sums, KM_THREADS, target), 0), first = thread * THREAD_POINTS;
-    int64_t at = search(&running, values + first, THREAD_POINTS, target);
-    *drawn = subchunk * KM_SUBCHUNK_POINTS + first + km_max(at, 0);
+    int64_t thread = km_draw_among(&running, sums, 0, KM_THREADS, target);
+    int64_t at = km_draw_among(&running, values, thread * THREAD_POINTS, THREAD_POINTS, target);
+    *drawn = subchunk * KM_SUBCHUNK_POINTS + at;
     return KM_OK;
 }
 
