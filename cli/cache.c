@@ -13,51 +13,21 @@ typedef struct cache_options {
     km_warm_params warm;
 } cache_options;
 
-static int parse(cache_options *options, cli_parser *parser) {
-    for (int id; (id = cli_next(parser)) != CLI_END;) {
-        int bad = 0;
-        switch (id) {
-        case CLI_STOP:
-            return -1;
-        case CLI_CACHE_DIR:
-            options->dir = parser->value;
-            break;
-        case CLI_WARM:
-            options->warms = 1;
-            break;
-        case CLI_POINTS:
-            bad = cli_int(parser, "--points", &options->warm.points, 1, INT64_MAX);
-            break;
-        case CLI_WEIGHTED:
-            options->warm.weighted = 1;
-            break;
-        case CLI_COMPILER:
-            options->warm.module.compiler = parser->value;
-            break;
-        default:
-            bad = cli_changes_take(&options->changes, parser, id);
-        }
-        if (bad) {
-            parser->exit = bad;
-            return -1;
-        }
-    }
-    parser->exit =
-        options->warms ? cli_positional(parser, 1, INT32_MAX, "SPEC.yaml") : cli_positional(parser, 0, 1, "");
-    return parser->exit ? -1 : 0;
-}
-
 // Options of --warm are without effect where nothing is compiled.
-static int refuse_options(const cli_parser *parser) {
-    static const struct {
-        cli_id id;
-        const char *name;
-    } names[] = {{CLI_POINTS, "--points"}, {CLI_WEIGHTED, "--weighted"}, {CLI_CLUSTERS, "--clusters"},
-                 {CLI_TARGET, "--target"}, {CLI_TYPE, "--type"},         {CLI_LAYOUT, "--layout"},
-                 {CLI_SET, "--set"},       {CLI_COMPILER, "--compiler"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (cli_given(parser, names[i].id))
-            return cli_usage(parser->command, "%s needs --warm SPEC.yaml...", names[i].name);
+static int refuse_options(const cache_options *options, const cli_parser *parser) {
+    const cli_changes *changes = &options->changes;
+    const void *const fields[] = {&options->warm.points,
+                                  &options->warm.weighted,
+                                  &options->warm.module.compiler,
+                                  &changes->clusters,
+                                  &changes->target,
+                                  &changes->type,
+                                  &changes->layout,
+                                  changes};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const cli_option *option = cli_given(parser, fields[i]);
+        if (option) return cli_usage(parser->command, "--%s needs --warm SPEC.yaml...", option->name);
+    }
     return 0;
 }
 
@@ -112,12 +82,14 @@ static int run(const cli_command *command, int argc, char **argv) {
     int action = 0;
     cli_parser parser;
     km_warm_params_init(&options.warm);
-    cli_parser_init(&parser, command, argc, argv);
-    if (parse(&options, &parser)) return parser.exit;
-    if (!options.warms && refuse_options(&parser)) return CLI_USAGE;
+    if (cli_parse(&parser, &options, command, argc, argv)) return parser.exit;
+    if (options.warms ? cli_positional(&parser, 1, INT32_MAX, "SPEC.yaml")
+                      : cli_positional(&parser, 0, 1, ""))
+        return CLI_USAGE;
+    if (!options.warms && refuse_options(&options, &parser)) return CLI_USAGE;
     if (!options.warms && parser.first < argc) {
         parser.value = argv[parser.first];
-        if (cli_choice(&parser, "the action", &action, actions)) return CLI_USAGE;
+        if (cli_choice(&parser, NULL, &action, actions)) return CLI_USAGE;
     }
     const char *dir = cli_cache_dir(options.dir);
     if (!dir)
@@ -133,21 +105,28 @@ static int run(const cli_command *command, int argc, char **argv) {
 }
 
 static const cli_option options_list[] = {
-    {CLI_WARM, "warm", 0, NULL,
+    {"warm", 0, NULL,
      "compile what fits of these specs will need, several side by side,\n"
-     "so that the first one need not wait for the compiler"},
-    {CLI_POINTS, "points", 'n', "N", "about as many points as they will have; default: many"},
-    {CLI_WEIGHTED, "weighted", 0, NULL, "points will carry weights"},
-    {CLI_CLUSTERS, "clusters", 'k', "LIST", "the list of K instead of the specs'"},
-    {CLI_TARGET, "target", 't', "TARGET",
-     "auto (default: the GPU where there is one), cpu, cuda or cuda:N\ninstead of the specs'"},
-    {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the specs'"},
-    {CLI_LAYOUT, "layout", 0, "auto|dense|csr", "how points lie in memory, instead of the specs'"},
-    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. design=tiled"},
-    {CLI_COMPILER, "compiler", 0, "FILE", "as in kmgen fit"},
-    {CLI_CACHE_DIR, "cache-dir", 0, "DIR",
+     "so that the first one need not wait for the compiler",
+     CLI_FLAG(cache_options, warms, 1)},
+    {"points", 'n', "N", "about as many points as they will have; default: many",
+     CLI_INT(cache_options, warm.points, 1, INT64_MAX)},
+    {"weighted", 0, NULL, "points will carry weights", CLI_FLAG(cache_options, warm.weighted, 1)},
+    {"clusters", 'k', "LIST", "the list of K instead of the specs'",
+     CLI_TEXT(cache_options, changes.clusters)},
+    {"target", 't', "TARGET",
+     "auto (default: the GPU where there is one), cpu, cuda or cuda:N\ninstead of the specs'",
+     CLI_TEXT(cache_options, changes.target)},
+    {"type", 0, "f32|f64", "element type instead of the specs'", CLI_TEXT(cache_options, changes.type)},
+    {"layout", 0, "auto|dense|csr", "how points lie in memory, instead of the specs'",
+     CLI_TEXT(cache_options, changes.layout)},
+    {"set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. design=tiled",
+     CLI_BY(cli_take_set, cli_changes, cache_options, changes)},
+    {"compiler", 0, "FILE", "as in kmgen fit", CLI_TEXT(cache_options, warm.module.compiler)},
+    {"cache-dir", 0, "DIR",
      "folder of the cache; default: $KMGEN_CACHE_DIR, else\n"
-     "$XDG_CACHE_HOME/kmgen, else ~/.cache/kmgen"},
+     "$XDG_CACHE_HOME/kmgen, else ~/.cache/kmgen",
+     CLI_TEXT(cache_options, dir)},
     CLI_COMMON_OPTIONS,
 };
 

@@ -15,6 +15,7 @@
 #include <kmgen/tune.h>
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 
 // Exit statuses of the program.
@@ -35,158 +36,122 @@ int cli_ranks_agree(int exit);
 
 // Options ---------------------------------------------------------------------------------------------------
 
-// One id for each option of any subcommand.
-typedef enum cli_id {
-    CLI_END = -1,  // no option is left
-    CLI_STOP = -2, // leave with parser->exit: --help was printed, or wrong usage was
-    CLI_HELP = 256,
-    CLI_QUIET,
-    CLI_VERBOSE,
-    CLI_OUTPUT,
-    CLI_TARGET,
-    CLI_TYPE,
-    CLI_LAYOUT,
-    CLI_DENSITY,
-    CLI_TEMPLATES,
-    CLI_SET,
-    CLI_POINTS,
-    CLI_DEVICE,
-    CLI_CLUSTERS,
-    CLI_N_INIT,
-    CLI_REFINE,
-    CLI_MAX_ITER,
-    CLI_TOL,
-    CLI_MIN_CHANGES,
-    CLI_ALGORITHM,
-    CLI_INIT,
-    CLI_SCALE,
-    CLI_METRIC,
-    CLI_SEED,
-    CLI_WEIGHTS,
-    CLI_CRITERION,
-    CLI_FORMAT,
-    CLI_FEATURES,
-    CLI_HEADER,
-    CLI_COLUMNS,
-    CLI_NAN,
-    CLI_JSON,
-    CLI_MODEL,
-    CLI_LABELS,
-    CLI_LABELS_OF,
-    CLI_CENTROIDS,
-    CLI_PLOT,
-    CLI_REPORT,
-    CLI_THREADS,
-    CLI_MEMORY_MAX,
-    CLI_DEVICE_MEMORY_MAX,
-    CLI_SCRATCH,
-    CLI_CHECKPOINT,
-    CLI_CHECKPOINT_EVERY,
-    CLI_RESUME,
-    CLI_SOURCE,
-    CLI_COMPILER,
-    CLI_CACHE_DIR,
-    CLI_WARM,
-    CLI_DRY_RUN,
-    CLI_WEIGHTED,
-    CLI_SPACE,
-    CLI_ALL,
-    CLI_FRESH,
-    CLI_BUDGET,
-    CLI_JOBS,
-    CLI_CSV,
-    CLI_WORKER,
-    CLI_TUNING,
-    CLI_CRITERIA,
-    CLI_LABEL_COLUMN,
-    CLI_NOISE,
-    CLI_GAP_REFERENCES,
-    CLI_GAP_BOX,
-    CLI_BASE,
-    CLI_DISTANCES,
-    CLI_TRANSFORM,
-    CLI_SCORE,
-    CLI_ID,
-    CLI_EXCLUDE,
-    CLI_ONE_HOT,
-    CLI_STRICT,
-    CLI_MISSING,
-    CLI_NA_VALUES,
-    CLI_DECIMAL,
-    CLI_WEIGHTS_COLUMN,
-    CLI_CHOOSE,
-    CLI_COMBINE,
-    CLI_PERMUTATIONS,
-    CLI_SUBSETS,
-    CLI_WITH_REPLACEMENT,
-    CLI_INCLUDE,
-    CLI_OUTCOME,
-    CLI_OUTCOME_KIND,
-    CLI_HOLDOUT,
-    CLI_RANK,
-    CLI_BEST,
-    CLI_CODES,
-    CLI_IDS_END
-} cli_id;
+typedef struct cli_command cli_command;
+typedef struct cli_option cli_option;
 
-typedef struct cli_option {
-    cli_id id;
-    const char *name;     // long name without its dashes; NULL ends a list
+enum { CLI_OPTIONS_MAX = 128, CLI_STOP = -1 };
+
+typedef struct cli_parser {
+    const cli_command *command;
+    int argc;
+    char **argv;
+    void *options;                        // of the command, whose fields its table names; NULL: it has none
+    const char *value;                    // argument of the option that is read
+    int first;                            // index of the first positional argument
+    int exit;                             // exit status, where cli_parse says that the command is done
+    unsigned char given[CLI_OPTIONS_MAX]; // by its place in the table: whether an option was given
+} cli_parser;
+
+// Puts an option's value into its field: 0, CLI_USAGE after a message, or CLI_STOP: the command has done what it was
+// asked.
+typedef int cli_take(void *field, cli_parser *parser, const cli_option *option);
+
+// An option, all of it: a row of its command's table. The macros below make the columns from `take` on.
+struct cli_option {
+    const char *name;     // long name without its dashes; NULL ends a table
     char letter;          // short name, or 0
     const char *argument; // how --help calls the argument; "VALUE...": may be given several times; NULL: none
     const char *help;
-} cli_option;
+    cli_take *take;
+    size_t field;             // its offset in the command's options
+    int64_t least, most;      // of a whole number; what a flag puts is `least`
+    const char *const *words; // what the value may be, NULL at the end; the field gets the index
+};
+
+// The offset of a field of that kind; another kind does not compile.
+#define CLI_AT(kind, type, name) (offsetof(type, name) + 0 * sizeof(1 ? (kind *)0 : &((type *)0)->name))
+#define CLI_BY(take, kind, type, name) take, CLI_AT(kind, type, name), 0, 0, NULL
+#define CLI_TEXT(type, name) CLI_BY(cli_take_text, const char *, type, name)
+#define CLI_FLAG(type, name, value) cli_take_flag, CLI_AT(int, type, name), value, value, NULL
+#define CLI_INT(type, name, least, most) cli_take_int, CLI_AT(int64_t, type, name), least, most, NULL
+// `kind`: int, or an enum whose values are the indices of the words.
+#define CLI_WORD(kind, type, name, words) cli_take_word, CLI_AT(kind, type, name), 0, 0, words
+
+cli_take cli_take_text, cli_take_flag, cli_take_int, cli_take_word;
+cli_take cli_take_seed;        // uint64_t
+cli_take cli_take_share;       // double, above 0, up to 1
+cli_take cli_take_nonnegative; // double
+cli_take cli_take_seconds;     // double: "90", "90s", "10m", "2h"
+cli_take cli_take_bytes;       // int64_t: "4G", "512M", "1.5G", "100000"; K, M, G, T are powers of 1024
+cli_take cli_take_scale;       // km_scale
+cli_take cli_take_criterion;   // km_criterion: a name, or what people call it: ch, db; "list" shows all
+cli_take cli_take_criteria;    // uint64_t: names with commas between them or "all", as bits 1 << criterion
+cli_take cli_take_set;         // cli_changes
+cli_take cli_take_format, cli_take_base, cli_take_decimal; // of km_data_params
+cli_take cli_take_quiet, cli_take_verbose, cli_take_help;
+extern const char *const cli_header_words[], *const cli_missing_words[], *const cli_metric_words[];
 
 #define CLI_COMMON_OPTIONS                                                                                   \
-    {CLI_QUIET, "quiet", 'q', NULL, "say nothing on standard error but errors"},                             \
-        {CLI_VERBOSE, "verbose", 'v', NULL, "say what happens; twice: in detail"},                           \
-        {CLI_HELP, "help", 'h', NULL, "print this help"}, {                                                  \
-        0, NULL, 0, NULL, NULL                                                                               \
+    {"quiet", 'q', NULL, "say nothing on standard error but errors", cli_take_quiet, 0, 0, 0, NULL},         \
+        {"verbose", 'v', NULL, "say what happens; twice: in detail", cli_take_verbose, 0, 0, 0, NULL},       \
+        {"help", 'h', NULL, "print this help", cli_take_help, 0, 0, 0, NULL}, {                              \
+        NULL, 0, NULL, NULL, NULL, 0, 0, 0, NULL                                                             \
     }
 
-// How the table in DATA is read: the same for fit and predict.
-#define CLI_DATA_OPTIONS                                                                                     \
-    {CLI_FORMAT, "format", 0, "FORMAT",                                                                      \
-     "npy, npz, h5, mtx, svmlight, csv, tsv, f32 or f64; default: by the\nname, then the content"},          \
-        {CLI_FEATURES, "features", 0, "D",                                                                   \
-         "columns of a raw .f32 or .f64 file; of svmlight where its largest\nindex does not say them"},      \
-        {CLI_BASE, "base", 0, "0|1",                                                                         \
-         "what the indices of svmlight count from; default: 0 where one is 0,\nelse 1"},                     \
-        {CLI_HEADER, "header", 0, "HOW",                                                                     \
+// How the table in DATA is read, in the field `data` of a command's options.
+#define CLI_DATA_OPTIONS(type)                                                                               \
+    {"format", 0, "FORMAT",                                                                                  \
+     "npy, npz, h5, mtx, svmlight, csv, tsv, f32 or f64; default: by the\nname, then the content",           \
+     CLI_BY(cli_take_format, const char *, type, data.format)},                                              \
+        {"features", 0, "D",                                                                                 \
+         "columns of a raw .f32 or .f64 file; of svmlight where its largest\nindex does not say them",       \
+         CLI_INT(type, data.features, 1, KM_FEATURES_MAX)},                                                  \
+        {"base", 0, "0|1", "what the indices of svmlight count from; default: 0 where one is 0,\nelse 1",    \
+         CLI_BY(cli_take_base, int32_t, type, data.base)},                                                   \
+        {"header", 0, "HOW",                                                                                 \
          "first line of CSV and TSV holds names: auto (default), yes, no, or\nskip: it does, but columns "   \
-         "count by position"},                                                                               \
-        {CLI_COLUMNS, "columns", 0, "LIST",                                                                  \
+         "count by position",                                                                                \
+         CLI_WORD(km_header_mode, type, data.header, cli_header_words)},                                     \
+        {"columns", 0, "LIST",                                                                               \
          "columns to use, by name or by number from 1: a,b,5..7,x..z,9..;\nyes/no become 1 and 0, dates "    \
-         "days; "                                                                                            \
-         "default: all columns of numbers\nthat are no ids"},                                                \
-        {CLI_EXCLUDE, "exclude", 0, "LIST", "columns to leave out"},                                         \
-        {CLI_ONE_HOT, "one-hot", 0, "LIST",                                                                  \
-         "columns of text of which each category (256 at most) becomes a\nfeature of 0 and 1"},              \
-        {CLI_STRICT, "strict", 0, NULL, "refuse a table in which some column holds no numbers"},             \
-        {CLI_MISSING, "missing", 0, "HOW",                                                                   \
+         "days; default: all columns of numbers\nthat are no ids",                                           \
+         CLI_TEXT(type, data.columns)},                                                                      \
+        {"exclude", 0, "LIST", "columns to leave out", CLI_TEXT(type, data.exclude)},                        \
+        {"one-hot", 0, "LIST",                                                                               \
+         "columns of text of which each category (256 at most) becomes a\nfeature of 0 and 1",               \
+         CLI_TEXT(type, data.one_hot)},                                                                      \
+        {"strict", 0, NULL, "refuse a table in which some column holds no numbers",                          \
+         CLI_FLAG(type, data.numbers_only, 0)},                                                              \
+        {"missing", 0, "HOW",                                                                                \
          "cells that are empty, NA, N/A, NaN, NULL, None, ? or -: refuse\n(default), drop their rows, or "   \
-         "fill in the column's mean or median"},                                                             \
-        {CLI_NAN, "nan", 0, "HOW", "the same as --missing"},                                                 \
-        {CLI_NA_VALUES, "na-values", 0, "LIST", "what else means a missing value, e.g. unknown,-999"}, {     \
-        CLI_DECIMAL, "decimal", 0, ".|,",                                                                    \
+         "fill in the column's mean or median",                                                              \
+         CLI_WORD(km_missing, type, data.missing, cli_missing_words)},                                       \
+        {"nan", 0, "HOW", "the same as --missing",                                                           \
+         CLI_WORD(km_missing, type, data.missing, cli_missing_words)},                                       \
+        {"na-values", 0, "LIST", "what else means a missing value, e.g. unknown,-999",                       \
+         CLI_TEXT(type, data.na_values)},                                                                    \
+    {                                                                                                        \
+        "decimal", 0, ".|,",                                                                                 \
             "what decimals of text have; default: a comma where semicolons\nseparate and no number has a "   \
-            "point, else a point"                                                                            \
+            "point, else a point",                                                                           \
+            CLI_BY(cli_take_decimal, char, type, data.decimal)                                               \
     }
 
 // For commands that take weights.
-#define CLI_WEIGHTS_OPTIONS                                                                                  \
-    {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"}, {                                               \
-        CLI_WEIGHTS_COLUMN, "weights-column", 0, "NAME", "column of DATA with one weight a row"              \
+#define CLI_WEIGHTS_OPTIONS(type)                                                                            \
+    {"weights", 0, "FILE", "one weight a row", CLI_TEXT(type, data.weights)}, {                              \
+        "weights-column", 0, "NAME", "column of DATA with one weight a row",                                 \
+            CLI_TEXT(type, data.weights_column)                                                              \
     }
 
-typedef struct cli_command {
+struct cli_command {
     const char *name;
     const char *arguments; // after the name in the usage line
     const char *summary;   // one line
     const char *details;   // paragraphs and examples under the options
     const cli_option *options;
-    int (*run)(const struct cli_command *command, int argc, char **argv);
-} cli_command;
+    int (*run)(const cli_command *command, int argc, char **argv);
+};
 
 // The one table of subcommands (main.c); ends with NULL.
 extern const cli_command *const cli_commands[];
@@ -194,23 +159,11 @@ extern const cli_command cli_command_emit, cli_command_explain, cli_command_fit,
     cli_command_explore, cli_command_score, cli_command_data, cli_command_info, cli_command_cache,
     cli_command_tune, cli_command_completion, cli_command_help, cli_command_version;
 
-typedef struct cli_parser {
-    const cli_command *command;
-    int argc;
-    char **argv;
-    const char *value; // argument of the option that cli_next returned
-    int first;         // index of the first positional argument, once cli_next returned CLI_END
-    int exit;          // exit status, once cli_next returned CLI_STOP
-    unsigned char
-        given[CLI_IDS_END - CLI_HELP]; // by id - CLI_HELP: times that the option was given, up to 255
-} cli_parser;
-
-// argv[0] is the subcommand's name.
-void cli_parser_init(cli_parser *parser, const cli_command *command, int argc, char **argv);
-// The next option's id. --help, --quiet and --verbose are handled inside.
-int cli_next(cli_parser *parser);
-// Non-zero once cli_next returned that option.
-int cli_given(const cli_parser *parser, cli_id id);
+// Reads the command line into `options`, whose fields the command's table names. Non-zero: the command is done, with
+// the exit status parser->exit. argv[0] is the subcommand's name.
+int cli_parse(cli_parser *parser, void *options, const cli_command *command, int argc, char **argv);
+// The option that was given for this field of the command's options; NULL: none was.
+const cli_option *cli_given(const cli_parser *parser, const void *field);
 // Checks the number of positional arguments; 0, or CLI_USAGE after a message.
 int cli_positional(const cli_parser *parser, int least, int most, const char *what);
 // Words behind what stands in the first columns of standard output already, in lines of 80 at most.
@@ -229,23 +182,11 @@ const char *cli_suggest(const char *word, const char *const *candidates);
 // Prints "kmgen COMMAND: ..." and where the help is; returns CLI_USAGE.
 int cli_usage(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Strict readers of option values: 0, or CLI_USAGE after a message that names the option.
-int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t lowest, int64_t highest);
-int cli_seed(const cli_parser *parser, uint64_t *out);
-int cli_share(const cli_parser *parser, const char *option, double *out); // above 0, up to 1
-int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
-int cli_seconds(const cli_parser *parser, const char *option, double *out); // "90", "90s", "10m", "2h"
-// `choices` ends with NULL; *out is the index.
-int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
-// One of km_scale_name.
-int cli_scale(const cli_parser *parser, km_scale *out);
-int cli_criterion(const cli_parser *parser, km_criterion *out); // a name, or what people call it: ch, db
-// Bytes: "4G", "512M", "1.5G", "100000"; K, M, G, T are powers of 1024.
-int cli_bytes(const cli_parser *parser, const char *option, int64_t *out);
+// The index of the value among `choices`, which end with NULL: 0, or CLI_USAGE after a message. `option` NULL: the
+// value is a positional argument, the action.
+int cli_choice(const cli_parser *parser, const cli_option *option, int *out, const char *const *choices);
 // Threads that --threads gave, else those of OMP_NUM_THREADS, else 0: all cores.
 int64_t cli_threads(int64_t given);
-// A list of criteria, names with commas between them or "all", as bits 1 << criterion.
-int cli_criteria(const cli_parser *parser, uint64_t *out);
 
 // Spec and target -------------------------------------------------------------------------------------------
 
@@ -267,9 +208,6 @@ typedef struct cli_several {
 // message.
 int cli_devices_take(cli_several *several, cli_changes *changes, const cli_command *command);
 
-// Takes the option when it is one of CLI_CLUSTERS, CLI_TARGET, CLI_TYPE, CLI_LAYOUT, CLI_METRIC, CLI_SET: 0, else
-// CLI_USAGE.
-int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id);
 // Applies them: 0, or an exit status after a message. `device` (or NULL where none is used) gets KM_HOST, a CUDA
 // ordinal or KM_DEVICE_AUTO.
 int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, const cli_command *command);
@@ -287,8 +225,6 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec);
 
 // Sets what the program reads tables by.
 void cli_data_init(km_data_params *params);
-// Takes one of CLI_DATA_OPTIONS, or --weights-column, into params: 0, else CLI_USAGE.
-int cli_data_take(km_data_params *params, const cli_parser *parser, int id);
 
 // For km_data_params.log: what is assumed of a table, and with --verbose what is counted.
 const km_log *cli_data_log(void);
@@ -350,8 +286,8 @@ typedef struct cli_tuning {
     const char *path;
     char *text;
 } cli_tuning;
-#define CLI_TUNING_OPTION(table)                                                                             \
-    { CLI_TUNING, "tuning", 0, "FILE|none", table }
+#define CLI_TUNING_OPTION(type, table)                                                                       \
+    { "tuning", 0, "FILE|none", table, CLI_TEXT(type, tuning.path) }
 int cli_tuning_is_none(const cli_tuning *tuning);
 km_status cli_tuning_read(cli_tuning *tuning, km_error *err); // KM_ERROR_IO
 void cli_tuning_apply(km_plan_params *params, const cli_tuning *tuning);

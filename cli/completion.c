@@ -7,7 +7,7 @@
 
 // What may stand behind an option: words of its argument ("auto|dense|csr"), criteria, or a file.
 static int is_criterion(const cli_option *o) {
-    return o->id == CLI_CRITERION || o->id == CLI_CRITERIA;
+    return o->take == cli_take_criterion || o->take == cli_take_criteria;
 }
 
 static int has_words(const cli_option *o) {
@@ -16,7 +16,7 @@ static int has_words(const cli_option *o) {
 
 static void print_values(const cli_option *o) {
     if (is_criterion(o)) {
-        printf(o->id == CLI_CRITERION ? "auto list" : "all");
+        printf(o->take == cli_take_criterion ? "auto list" : "all");
         for (int c = 0; c < KM_CRITERION_COUNT; c++) printf(" %s", km_criterion_name((km_criterion)c));
         return;
     }
@@ -163,8 +163,7 @@ static int run(const cli_command *command, int argc, char **argv) {
         void (*print)(void);
     } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
     cli_parser parser;
-    cli_parser_init(&parser, command, argc, argv);
-    if (cli_next(&parser) == CLI_STOP) return parser.exit;
+    if (cli_parse(&parser, NULL, command, argc, argv)) return parser.exit;
     if (cli_positional(&parser, 1, 1, "the shell")) return CLI_USAGE;
     for (int s = 0; s < 3; s++) {
         if (strcmp(argv[parser.first], shells[s].name) != 0) continue;

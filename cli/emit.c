@@ -13,40 +13,6 @@ typedef struct emit_options {
     cli_tuning tuning;
 } emit_options;
 
-static int parse(emit_options *options, cli_parser *parser) {
-    for (int id; (id = cli_next(parser)) != CLI_END;) {
-        switch (id) {
-        case CLI_STOP:
-            return -1;
-        case CLI_OUTPUT:
-            options->output = parser->value;
-            break;
-        case CLI_TEMPLATES:
-            options->templates = parser->value;
-            break;
-        case CLI_TUNING:
-            options->tuning.path = parser->value;
-            break;
-        case CLI_WEIGHTED:
-            options->weighted = 1;
-            break;
-        case CLI_DENSITY:
-            if (cli_share(parser, "--density", &options->density)) {
-                parser->exit = CLI_USAGE;
-                return -1;
-            }
-            break;
-        default:
-            if (cli_changes_take(&options->changes, parser, id)) {
-                parser->exit = CLI_USAGE;
-                return -1;
-            }
-        }
-    }
-    parser->exit = cli_positional(parser, 1, 1, "SPEC.yaml");
-    return parser->exit ? -1 : 0;
-}
-
 // What was planned, in two lines.
 static void say_planned(const char *path, const km_source *source) {
     const km_plan *plan = &source->plan;
@@ -85,8 +51,8 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_source source;
     char path[4200];
     cli_parser parser;
-    cli_parser_init(&parser, command, argc, argv);
-    if (parse(&options, &parser)) return parser.exit;
+    if (cli_parse(&parser, &options, command, argc, argv)) return parser.exit;
+    if (cli_positional(&parser, 1, 1, "SPEC.yaml")) return CLI_USAGE;
     if (cli_refuse_table(command, argv[parser.first])) return CLI_USAGE;
     km_spec_init(&spec);
     km_plan_init(&plan);
@@ -135,20 +101,27 @@ done:
 }
 
 static const cli_option options_list[] = {
-    {CLI_OUTPUT, "output", 'o', "DIR",
-     "folder of the emitted files, or - for the text alone to standard\noutput; default: ."},
-    {CLI_CLUSTERS, "clusters", 'k', "LIST",
-     "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2"},
-    {CLI_TARGET, "target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's"},
-    {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
-    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
-    {CLI_DENSITY, "density", 0, "X",
+    {"output", 'o', "DIR",
+     "folder of the emitted files, or - for the text alone to standard\noutput; default: .",
+     CLI_TEXT(emit_options, output)},
+    {"clusters", 'k', "LIST", "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2",
+     CLI_TEXT(emit_options, changes.clusters)},
+    {"target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's",
+     CLI_TEXT(emit_options, changes.target)},
+    {"type", 0, "f32|f64", "element type instead of the spec's", CLI_TEXT(emit_options, changes.type)},
+    {"set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled",
+     CLI_BY(cli_take_set, cli_changes, emit_options, changes)},
+    {"density", 0, "X",
      "share of the values that are not 0, above 0 up to 1: it decides\n"
-     "whether kernels are for points in the layout dense or csr"},
-    {CLI_WEIGHTED, "weighted", 0, NULL, "points carry weights (CUDA; C takes them in any case)"},
-    CLI_TUNING_OPTION("take measured numbers from this table of kmgen tune first, or\nfrom none, not even "
+     "whether kernels are for points in the layout dense or csr",
+     CLI_BY(cli_take_share, double, emit_options, density)},
+    {"weighted", 0, NULL, "points carry weights (CUDA; C takes them in any case)",
+     CLI_FLAG(emit_options, weighted, 1)},
+    CLI_TUNING_OPTION(emit_options,
+                      "take measured numbers from this table of kmgen tune first, or\nfrom none, not even "
                       "those of the library"),
-    {CLI_TEMPLATES, "templates", 0, "DIR", "read the templates from DIR, to try an edit without a build"},
+    {"templates", 0, "DIR", "read the templates from DIR, to try an edit without a build",
+     CLI_TEXT(emit_options, templates)},
     CLI_COMMON_OPTIONS,
 };
 

@@ -13,36 +13,6 @@ typedef struct explain_options {
     cli_tuning tuning;
 } explain_options;
 
-static int parse(explain_options *options, cli_parser *parser) {
-    for (int id; (id = cli_next(parser)) != CLI_END;) {
-        int bad = 0;
-        switch (id) {
-        case CLI_STOP:
-            return -1;
-        case CLI_POINTS:
-            bad = cli_int(parser, "--points", &options->points, 1, INT64_MAX);
-            break;
-        case CLI_DENSITY:
-            bad = cli_share(parser, "--density", &options->density);
-            break;
-        case CLI_DEVICE:
-            options->on_device = 1;
-            break;
-        case CLI_TUNING:
-            options->tuning.path = parser->value;
-            break;
-        default:
-            bad = cli_changes_take(&options->changes, parser, id);
-        }
-        if (bad) {
-            parser->exit = bad;
-            return -1;
-        }
-    }
-    parser->exit = cli_positional(parser, 1, 1, "SPEC.yaml");
-    return parser->exit ? -1 : 0;
-}
-
 // One device that the spec's target or the command line names, with its own figures.
 static km_status explain_one(const km_spec *spec, km_plan_params *params, int device, km_error *err) {
     km_plan plan;
@@ -78,8 +48,8 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_plan_params params;
     int device = KM_DEVICE_AUTO;
     cli_parser parser;
-    cli_parser_init(&parser, command, argc, argv);
-    if (parse(&options, &parser)) return parser.exit;
+    if (cli_parse(&parser, &options, command, argc, argv)) return parser.exit;
+    if (cli_positional(&parser, 1, 1, "SPEC.yaml")) return CLI_USAGE;
     if (cli_refuse_table(command, argv[parser.first])) return CLI_USAGE;
     km_spec_init(&spec);
     km_plan_params_init(&params);
@@ -114,20 +84,27 @@ done:
 }
 
 static const cli_option options_list[] = {
-    {CLI_POINTS, "points", 'n', "N", "number of points, which decides memory and some numbers"},
-    {CLI_CLUSTERS, "clusters", 'k', "LIST",
-     "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2"},
-    {CLI_TARGET, "target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's"},
-    {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
-    {CLI_LAYOUT, "layout", 0, "auto|dense|csr", "how points lie in memory, instead of the spec's"},
-    {CLI_DENSITY, "density", 0, "X",
+    {"points", 'n', "N", "number of points, which decides memory and some numbers",
+     CLI_INT(explain_options, points, 1, INT64_MAX)},
+    {"clusters", 'k', "LIST", "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2",
+     CLI_TEXT(explain_options, changes.clusters)},
+    {"target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's",
+     CLI_TEXT(explain_options, changes.target)},
+    {"type", 0, "f32|f64", "element type instead of the spec's", CLI_TEXT(explain_options, changes.type)},
+    {"layout", 0, "auto|dense|csr", "how points lie in memory, instead of the spec's",
+     CLI_TEXT(explain_options, changes.layout)},
+    {"density", 0, "X",
      "share of the values that are not 0, above 0 up to 1: what the\n"
-     "layouts dense and csr are compared by"},
-    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
-    {CLI_DEVICE, "device", 0, NULL,
+     "layouts dense and csr are compared by",
+     CLI_BY(cli_take_share, double, explain_options, density)},
+    {"set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled",
+     CLI_BY(cli_take_set, cli_changes, explain_options, changes)},
+    {"device", 0, NULL,
      "plan for what this machine has, instead of nominal devices: its CPU\n"
-     "and its GPU side by side, or the one that the target names"},
+     "and its GPU side by side, or the one that the target names",
+     CLI_FLAG(explain_options, on_device, 1)},
     CLI_TUNING_OPTION(
+        explain_options,
         "take measured numbers from this table of kmgen tune first, or\nfrom none, not even those of the "
         "library; default with --device:\nthe device's own in $XDG_DATA_HOME/kmgen/tuning"),
     CLI_COMMON_OPTIONS,

@@ -21,7 +21,8 @@ typedef struct explore_options {
 } explore_options;
 
 // "3" or "2..4".
-static int take_choose(explore_options *options, const cli_parser *parser) {
+static int take_choose(void *field, cli_parser *parser, const cli_option *option) {
+    km_explore_params *explore = field;
     char *end;
     const char *text = parser->value;
     long long least = strtoll(text, &end, 10), most = least;
@@ -33,118 +34,30 @@ static int take_choose(explore_options *options, const cli_parser *parser) {
     }
     if (!is_number || *end || least < 1 || most < least || most > KM_FEATURES_DENSE_MAX)
         return cli_usage(parser->command,
-                         "--choose must be how many columns, such as 3 or 2..4, from 1, got '%s'",
+                         "--%s must be how many columns, such as 3 or 2..4, from 1, got '%s'", option->name,
                          parser->value);
-    options->explore.size_min = least;
-    options->explore.size_max = most;
+    explore->size_min = least;
+    explore->size_max = most;
     return 0;
 }
 
-static int take_rank(explore_options *options, const cli_parser *parser) {
+static int take_rank(void *field, cli_parser *parser, const cli_option *option) {
     const char *names[KM_RANK_COUNT + 2] = {[KM_RANK_COUNT] = "auto"};
     int choice = 0;
     for (int r = 0; r < KM_RANK_COUNT; r++) names[r] = km_rank_name((km_rank)r);
-    if (cli_choice(parser, "--rank", &choice, names)) return CLI_USAGE;
-    options->explore.rank = choice == KM_RANK_COUNT ? KM_RANK_AUTO : (km_rank)choice;
+    if (cli_choice(parser, option, &choice, names)) return CLI_USAGE;
+    *(km_rank *)field = choice == KM_RANK_COUNT ? KM_RANK_AUTO : (km_rank)choice;
     return 0;
 }
 
-static int take_choice(explore_options *options, const cli_parser *parser, int id) {
-    static const char *const inits[] = {"k-means++", "random", NULL};
-    static const char *const kinds[] = {"auto", "class", "number", NULL};
-    int choice = 0;
-    if (id == CLI_INIT) {
-        if (cli_choice(parser, "--init", &choice, inits)) return CLI_USAGE;
-        options->explore.init = choice ? KM_INIT_RANDOM : KM_INIT_PLUSPLUS;
-        return 0;
-    }
-    if (cli_choice(parser, "--outcome-kind", &choice, kinds)) return CLI_USAGE;
-    options->kind = (km_outcome_kind)choice;
-    return 0;
+static int take_holdout(void *field, cli_parser *parser, const cli_option *option) {
+    if (cli_take_share(field, parser, option)) return CLI_USAGE;
+    if (*(double *)field < 1) return 0;
+    return cli_usage(parser->command, "--%s 1 leaves no row to learn from; give a share below 1",
+                     option->name);
 }
 
-static int take_share(explore_options *options, const cli_parser *parser) {
-    if (cli_share(parser, "--holdout", &options->explore.holdout)) return CLI_USAGE;
-    if (options->explore.holdout < 1) return 0;
-    return cli_usage(parser->command, "--holdout 1 leaves no row to learn from; give a share below 1");
-}
-
-static int take(explore_options *options, const cli_parser *parser, int id) {
-    km_explore_params *explore = &options->explore;
-    switch (id) {
-    case CLI_CHOOSE:
-        return take_choose(options, parser);
-    case CLI_SUBSETS:
-        return cli_int(parser, "--subsets", &explore->subsets, 1, KM_SUBSETS_MAX);
-    case CLI_WITH_REPLACEMENT:
-        explore->with_replacement = 1;
-        return 0;
-    case CLI_INCLUDE:
-        explore->include = parser->value;
-        return 0;
-    case CLI_N_INIT:
-        return cli_int(parser, "--n-init", &explore->n_init, 1, 1000000);
-    case CLI_MAX_ITER:
-        return cli_int(parser, "--max-iter", &explore->max_iter, 1, INT64_MAX);
-    case CLI_TOL:
-        return cli_nonnegative(parser, "--tol", &explore->tol);
-    case CLI_INIT:
-    case CLI_OUTCOME_KIND:
-        return take_choice(options, parser, id);
-    case CLI_SCALE:
-        return cli_scale(parser, &explore->scale);
-    case CLI_SEED:
-        return cli_seed(parser, &explore->seed);
-    case CLI_WEIGHTS:
-        options->data.weights = parser->value;
-        return 0;
-    case CLI_OUTCOME:
-        options->outcome = parser->value;
-        return 0;
-    case CLI_HOLDOUT:
-        return take_share(options, parser);
-    case CLI_RANK:
-        return take_rank(options, parser);
-    case CLI_BEST:
-        return cli_int(parser, "--best", &explore->best, 1, KM_SUBSETS_MAX);
-    case CLI_COMBINE:
-        return cli_int(parser, "--combine", &explore->combine, 0, KM_COMBINE_MAX);
-    case CLI_PERMUTATIONS:
-        return cli_int(parser, "--permutations", &explore->permutations, 1, 1000);
-    case CLI_JSON:
-        options->outputs[OUT_JSON].path = parser->value;
-        return 0;
-    case CLI_MODEL:
-        options->outputs[OUT_MODEL].path = parser->value;
-        return 0;
-    case CLI_CODES:
-        options->outputs[OUT_CODES].path = parser->value;
-        return 0;
-    case CLI_PLOT:
-        options->outputs[OUT_PLOT].path = parser->value;
-        return 0;
-    case CLI_THREADS:
-        return cli_int(parser, "--threads", &explore->threads, 1, 4096);
-    case CLI_COMPILER:
-        explore->compiler = parser->value;
-        return 0;
-    case CLI_CACHE_DIR:
-        options->cache_dir = parser->value;
-        return 0;
-    case CLI_CLUSTERS:
-    case CLI_TARGET:
-    case CLI_TYPE:
-        return cli_changes_take(&options->changes, parser, id);
-    default:
-        return cli_data_take(&options->data, parser, id);
-    }
-}
-
-static int parse(explore_options *options, cli_parser *parser) {
-    for (int id; (id = cli_next(parser)) != CLI_END;) {
-        if (id == CLI_STOP) return -1;
-        if ((parser->exit = take(options, parser, id)) != 0) return -1;
-    }
+static int check(explore_options *options, cli_parser *parser) {
     if ((parser->exit = cli_positional(parser, 1, 1, "DATA")) != 0) return -1;
     const char *data = parser->argv[parser->first];
     const char *inputs[] = {data, options->data.weights ? options->data.weights : data, NULL};
@@ -265,8 +178,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     cli_data_init(&options.data);
     km_explore_params_init(&options.explore);
     options.explore.combine = COMBINE;
-    cli_parser_init(&parser, command, argc, argv);
-    if (parse(&options, &parser)) return parser.exit;
+    if (cli_parse(&parser, &options, command, argc, argv) || check(&options, &parser)) return parser.exit;
     options.explore.log = cli_log();
     options.explore.progress = cli_progress;
     options.explore.device = KM_DEVICE_AUTO;
@@ -280,50 +192,79 @@ static int run(const cli_command *command, int argc, char **argv) {
     return exit;
 }
 
+static const char *const init_words[] = {"k-means++", "random", NULL};
+static const char *const kind_words[] = {"auto", "class", "number", NULL};
+
 static const cli_option options_list[] = {
-    {CLI_CHOOSE, "choose", 0, "M|M..N", "columns of a subset: 3, or 2..4; default: 3"},
-    {CLI_SUBSETS, "subsets", 0, "N", "draw so many subsets at random; default: all that there are"},
-    {CLI_WITH_REPLACEMENT, "with-replacement", 0, NULL,
-     "a subset may be drawn several times, each time with first\ncentroids of its own"},
-    {CLI_INCLUDE, "include", 0, "LIST",
-     "columns that every subset has, by name, or by number among those that\nare clustered"},
-    {CLI_CLUSTERS, "clusters", 'k', "LIST", "the list of K, up to 255: 8, 4..10; default: 8"},
-    {CLI_N_INIT, "n-init", 0, "N", "restarts of each subset and K; default: 10"},
-    {CLI_MAX_ITER, "max-iter", 0, "N", "iterations of a restart at most; default: 300"},
-    {CLI_TOL, "tol", 0, "X", "as kmgen fit; default: 1e-4"},
-    {CLI_INIT, "init", 0, "HOW", "k-means++ (default) or random"},
-    {CLI_SCALE, "scale", 0, "none|standard|minmax|robust",
+    {"choose", 0, "M|M..N", "columns of a subset: 3, or 2..4; default: 3",
+     CLI_BY(take_choose, km_explore_params, explore_options, explore)},
+    {"subsets", 0, "N", "draw so many subsets at random; default: all that there are",
+     CLI_INT(explore_options, explore.subsets, 1, KM_SUBSETS_MAX)},
+    {"with-replacement", 0, NULL,
+     "a subset may be drawn several times, each time with first\ncentroids of its own",
+     CLI_FLAG(explore_options, explore.with_replacement, 1)},
+    {"include", 0, "LIST",
+     "columns that every subset has, by name, or by number among those that\nare clustered",
+     CLI_TEXT(explore_options, explore.include)},
+    {"clusters", 'k', "LIST", "the list of K, up to 255: 8, 4..10; default: 8",
+     CLI_TEXT(explore_options, changes.clusters)},
+    {"n-init", 0, "N", "restarts of each subset and K; default: 10",
+     CLI_INT(explore_options, explore.n_init, 1, 1000000)},
+    {"max-iter", 0, "N", "iterations of a restart at most; default: 300",
+     CLI_INT(explore_options, explore.max_iter, 1, INT64_MAX)},
+    {"tol", 0, "X", "as kmgen fit; default: 1e-4",
+     CLI_BY(cli_take_nonnegative, double, explore_options, explore.tol)},
+    {"init", 0, "HOW", "k-means++ (default) or random",
+     CLI_WORD(km_init, explore_options, explore.init, init_words)},
+    {"scale", 0, "none|standard|minmax|robust",
      "\nscale the columns first; default: standard, as figures of subsets can\nbe compared only where "
      "columns are "
-     "alike"},
-    {CLI_SEED, "seed", 0, "N", "of all random draws; default: 0. Same seed, same result"},
-    {CLI_TYPE, "type", 0, "f32|f64", "element type of points and centroids; default: f32"},
-    {CLI_TARGET, "target", 't', "TARGET",
-     "cpu, cuda or cuda:N; default: a GPU where there is one and much to do"},
-    {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
-    {CLI_OUTCOME, "outcome", 0, "COLUMN",
-     "rank subsets by how well their labels predict this column of DATA:\nclasses (words too), or a number"},
-    {CLI_OUTCOME_KIND, "outcome-kind", 0, "auto|class|number",
-     "\ndefault: classes where it is text or at most 20 whole numbers"},
-    {CLI_HOLDOUT, "holdout", 0, "X", "share of the rows that the outcome's figures are of; default: all"},
-    {CLI_RANK, "rank", 0, "FIGURE",
+     "alike",
+     CLI_BY(cli_take_scale, km_scale, explore_options, explore.scale)},
+    {"seed", 0, "N", "of all random draws; default: 0. Same seed, same result",
+     CLI_BY(cli_take_seed, uint64_t, explore_options, explore.seed)},
+    {"type", 0, "f32|f64", "element type of points and centroids; default: f32",
+     CLI_TEXT(explore_options, changes.type)},
+    {"target", 't', "TARGET", "cpu, cuda or cuda:N; default: a GPU where there is one and much to do",
+     CLI_TEXT(explore_options, changes.target)},
+    {"weights", 0, "FILE", "one weight a row", CLI_TEXT(explore_options, data.weights)},
+    {"outcome", 0, "COLUMN",
+     "rank subsets by how well their labels predict this column of DATA:\nclasses (words too), or a number",
+     CLI_TEXT(explore_options, outcome)},
+    {"outcome-kind", 0, "auto|class|number",
+     "\ndefault: classes where it is text or at most 20 whole numbers",
+     CLI_WORD(km_outcome_kind, explore_options, kind, kind_words)},
+    {"holdout", 0, "X", "share of the rows that the outcome's figures are of; default: all",
+     CLI_BY(take_holdout, double, explore_options, explore.holdout)},
+    {"rank", 0, "FIGURE",
      "simplified_silhouette, explained, calinski_harabasz, permuted, agreed;\nwith --outcome accuracy, "
      "balanced_accuracy, "
-     "mutual_information, r2;\ndefault: balanced_accuracy, r2, or without an outcome the silhouette"},
-    {CLI_PERMUTATIONS, "permutations", 0, "N",
-     "of --rank permuted: tables of permuted columns that are explored beside;\ndefault: 3"},
-    {CLI_BEST, "best", 0, "N", "so many subsets count as the best; default: 10, but a fifth of all\nat most"},
-    {CLI_COMBINE, "combine", 0, "N",
-     "with --outcome, how well two and three of the best N codes predict it\ntogether; default: 5, 0: none"},
-    CLI_DATA_OPTIONS,
-    {CLI_JSON, "json", 0, "FILE", "write all subsets as JSON; with - standard output holds only that"},
-    {CLI_CODES, "codes", 0, "FILE.npy", "write the labels of the best: a row a row, a byte a subset"},
-    {CLI_MODEL, "model", 0, "FILE",
-     "write the model of the best, for kmgen predict; with %d in its name\nthose of all the best, by place"},
-    {CLI_PLOT, "plot", 0, "FILE.svg|png|pdf", "draw how often each column is among the best"},
-    {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
-    {CLI_COMPILER, "compiler", 0, "FILE", "NVRTC or its folder, for a GPU; default: what kmgen info shows"},
-    {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keeps a GPU's compiled kernels; default: what kmgen info shows"},
+     "mutual_information, r2;\ndefault: balanced_accuracy, r2, or without an outcome the silhouette",
+     CLI_BY(take_rank, km_rank, explore_options, explore.rank)},
+    {"permutations", 0, "N",
+     "of --rank permuted: tables of permuted columns that are explored beside;\ndefault: 3",
+     CLI_INT(explore_options, explore.permutations, 1, 1000)},
+    {"best", 0, "N", "so many subsets count as the best; default: 10, but a fifth of all\nat most",
+     CLI_INT(explore_options, explore.best, 1, KM_SUBSETS_MAX)},
+    {"combine", 0, "N",
+     "with --outcome, how well two and three of the best N codes predict it\ntogether; default: 5, 0: none",
+     CLI_INT(explore_options, explore.combine, 0, KM_COMBINE_MAX)},
+    CLI_DATA_OPTIONS(explore_options),
+    {"json", 0, "FILE", "write all subsets as JSON; with - standard output holds only that",
+     CLI_TEXT(explore_options, outputs[OUT_JSON].path)},
+    {"codes", 0, "FILE.npy", "write the labels of the best: a row a row, a byte a subset",
+     CLI_TEXT(explore_options, outputs[OUT_CODES].path)},
+    {"model", 0, "FILE",
+     "write the model of the best, for kmgen predict; with %d in its name\nthose of all the best, by place",
+     CLI_TEXT(explore_options, outputs[OUT_MODEL].path)},
+    {"plot", 0, "FILE.svg|png|pdf", "draw how often each column is among the best",
+     CLI_TEXT(explore_options, outputs[OUT_PLOT].path)},
+    {"threads", 0, "N", "CPU threads; default: all cores. Never changes the result",
+     CLI_INT(explore_options, explore.threads, 1, 4096)},
+    {"compiler", 0, "FILE", "NVRTC or its folder, for a GPU; default: what kmgen info shows",
+     CLI_TEXT(explore_options, explore.compiler)},
+    {"cache-dir", 0, "DIR", "keeps a GPU's compiled kernels; default: what kmgen info shows",
+     CLI_TEXT(explore_options, cache_dir)},
     CLI_COMMON_OPTIONS,
 };
 

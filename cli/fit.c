@@ -281,8 +281,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     cli_data_init(&options.data);
     km_fit_params_init(&options.fit);
     km_output_params_init(&options.output);
-    cli_parser_init(&parser, command, argc, argv);
-    if (cli_fit_parse(&options, &parser)) return parser.exit;
+    if (cli_fit_parse(&options, &parser, command, argc, argv)) return parser.exit;
     options.command = options.outputs[OUT_REPORT].path ? command_line(argc, argv) : NULL;
     km_spec_init(&job.spec);
     int exit = cli_ranks_agree(prepare(&job, &options, command));

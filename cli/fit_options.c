@@ -7,15 +7,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-static int take_gap_box(km_gap_box *out, const cli_parser *parser) {
-    static const char *const names[] = {"uniform", "principal", NULL};
-    static const km_gap_box boxes[] = {KM_GAP_UNIFORM, KM_GAP_PRINCIPAL};
-    int choice = 0;
-    if (cli_choice(parser, "--gap-box", &choice, names)) return CLI_USAGE;
-    *out = boxes[choice];
-    return 0;
-}
-
 int cli_fit_algorithm_find(km_algorithm *out, const char *name, int warn) {
     km_spec spec;
     km_spec_init(&spec);
@@ -26,150 +17,44 @@ int cli_fit_algorithm_find(km_algorithm *out, const char *name, int warn) {
     return found;
 }
 
-static int take_algorithm(km_algorithm *out, const cli_parser *parser) {
+// Checked now, found when the spec was read.
+static int take_algorithm(void *field, cli_parser *parser, const cli_option *option) {
     const char *names[KM_ALGORITHM_COUNT + 1] = {0};
+    km_algorithm found;
     int choice = 0;
-    if (cli_fit_algorithm_find(out, parser->value, 0)) return 0;
+    *(const char **)field = parser->value;
+    if (cli_fit_algorithm_find(&found, parser->value, 0)) return 0;
     for (int i = 0; i < KM_ALGORITHM_COUNT; i++) names[i] = km_algorithm_name((km_algorithm)i);
-    return cli_choice(parser, "--algorithm", &choice, names);
+    return cli_choice(parser, option, &choice, names);
 }
 
 // Checked now, set when the spec was read.
-static int take_refine(const char **out, const cli_parser *parser) {
+static int take_refine(void *field, cli_parser *parser, const cli_option *option) {
+    (void)option;
     km_spec spec;
     km_error err = {""};
     km_spec_init(&spec);
     int failed = km_spec_set_refine(&spec, parser->value, &err) != KM_OK;
     km_spec_clear(&spec);
-    *out = parser->value;
+    *(const char **)field = parser->value;
     return failed ? cli_usage(parser->command, "--%s", err.text) : 0;
 }
 
-static int take_labels_of(int *all, const cli_parser *parser) {
-    static const char *const names[] = {"best", "all", NULL};
-    return cli_choice(parser, "--labels-of", all, names);
+static int take_minutes(void *field, cli_parser *parser, const cli_option *option) {
+    int wrong = cli_take_nonnegative(field, parser, option);
+    *(double *)field *= 60;
+    return wrong;
 }
 
 // One picture after another, each in its own format.
-static int take_plot(fit_options *options, const cli_parser *parser) {
-    for (int p = OUT_PLOT; p < OUT_COUNT; p++) {
-        if (options->outputs[p].path) continue;
-        options->outputs[p] = (cli_output){"--plot", parser->value, NULL};
+static int take_plot(void *field, cli_parser *parser, const cli_option *option) {
+    cli_output *plots = field;
+    for (int p = 0; p < PLOTS_MAX; p++) {
+        if (plots[p].path) continue;
+        plots[p] = (cli_output){"--plot", parser->value, NULL};
         return 0;
     }
-    return cli_usage(parser->command, "--plot is given more than %d times", PLOTS_MAX);
-}
-
-static int take(fit_options *options, const cli_parser *parser, int id) {
-    km_fit_params *fit = &options->fit;
-    switch (id) {
-    case CLI_N_INIT:
-        return cli_int(parser, "--n-init", &options->n_init, 1, 1000000);
-    case CLI_REFINE:
-        return take_refine(&options->refine, parser);
-    case CLI_MAX_ITER:
-        return cli_int(parser, "--max-iter", &fit->max_iter, 1, INT64_MAX);
-    case CLI_TOL:
-        return cli_nonnegative(parser, "--tol", &fit->tol);
-    case CLI_MIN_CHANGES:
-        return cli_int(parser, "--min-changes", &fit->changes_min, 0, INT64_MAX);
-    case CLI_ALGORITHM:
-        options->algorithm = parser->value;
-        return take_algorithm(&fit->algorithm, parser);
-    case CLI_INIT:
-        options->init = parser->value;
-        return 0;
-    case CLI_SCALE:
-        return cli_scale(parser, &fit->scale);
-    case CLI_SEED:
-        return cli_seed(parser, &fit->seed);
-    case CLI_CRITERION:
-        return cli_criterion(parser, &fit->criterion);
-    case CLI_CRITERIA:
-        return cli_criteria(parser, &fit->criteria);
-    case CLI_GAP_REFERENCES:
-        return cli_int(parser, "--gap-references", &fit->gap_references, 2, 1000000);
-    case CLI_GAP_BOX:
-        return take_gap_box(&fit->gap_box, parser);
-    case CLI_THREADS:
-        return cli_int(parser, "--threads", &fit->threads, 1, 4096);
-    case CLI_MEMORY_MAX:
-        return cli_bytes(parser, "--memory-max", &fit->memory_max);
-    case CLI_DEVICE_MEMORY_MAX:
-        return cli_bytes(parser, "--device-memory-max", &fit->device_memory_max);
-    case CLI_SCRATCH:
-        fit->scratch_dir = parser->value;
-        return 0;
-    case CLI_CHECKPOINT:
-        fit->checkpoint = parser->value;
-        return 0;
-    case CLI_CHECKPOINT_EVERY:
-        if (cli_nonnegative(parser, "--checkpoint-every", &fit->checkpoint_s)) return CLI_USAGE;
-        fit->checkpoint_s *= 60;
-        return 0;
-    case CLI_RESUME:
-        fit->resume = parser->value;
-        return 0;
-    case CLI_SOURCE:
-        options->source = parser->value;
-        return 0;
-    case CLI_TUNING:
-        options->tuning.path = parser->value;
-        return 0;
-    case CLI_COMPILER:
-        fit->compiler = parser->value;
-        return 0;
-    case CLI_CACHE_DIR:
-        options->cache_dir = parser->value;
-        return 0;
-    case CLI_DRY_RUN:
-        options->dry_run = 1;
-        return 0;
-    case CLI_WEIGHTS:
-        options->data.weights = parser->value;
-        return 0;
-    case CLI_JSON:
-        options->outputs[OUT_JSON].path = parser->value;
-        return 0;
-    case CLI_MODEL:
-        options->outputs[OUT_MODEL].path = parser->value;
-        return 0;
-    case CLI_LABELS:
-        options->outputs[OUT_LABELS].path = parser->value;
-        return 0;
-    case CLI_LABELS_OF:
-        return take_labels_of(&options->labels_of_all, parser);
-    case CLI_CENTROIDS:
-        options->outputs[OUT_CENTROIDS].path = parser->value;
-        return 0;
-    case CLI_OUTPUT:
-        options->outputs[OUT_TABLE].path = parser->value;
-        return 0;
-    case CLI_ID:
-        options->output.id = parser->value;
-        return 0;
-    case CLI_PLOT:
-        return take_plot(options, parser);
-    case CLI_REPORT:
-        options->outputs[OUT_REPORT].path = parser->value;
-        return 0;
-    case CLI_FORMAT:
-    case CLI_FEATURES:
-    case CLI_BASE:
-    case CLI_HEADER:
-    case CLI_COLUMNS:
-    case CLI_NAN:
-    case CLI_EXCLUDE:
-    case CLI_ONE_HOT:
-    case CLI_STRICT:
-    case CLI_MISSING:
-    case CLI_NA_VALUES:
-    case CLI_DECIMAL:
-    case CLI_WEIGHTS_COLUMN:
-        return cli_data_take(&options->data, parser, id);
-    default:
-        return cli_changes_take(&options->changes, parser, id);
-    }
+    return cli_usage(parser->command, "--%s is given more than %d times", option->name, PLOTS_MAX);
 }
 
 static int take_positional(fit_options *options, const cli_parser *parser) {
@@ -244,19 +129,19 @@ int cli_fit_writes_rows(const fit_options *options) {
 // Refuses options of which one would make another one have no effect.
 static int check_pairs(const fit_options *options, const cli_parser *parser) {
     const cli_command *command = parser->command;
-    if (cli_given(parser, CLI_LABELS_OF) && !cli_fit_writes_rows(options))
+    if (cli_given(parser, &options->labels_of_all) && !cli_fit_writes_rows(options))
         return cli_usage(command, "--labels-of needs --labels FILE or --output FILE");
     const char *labels = options->outputs[OUT_LABELS].path,
                *format = labels ? km_output_format(labels) : NULL;
     if (options->output.id && (!format || strcmp(format, "npy") == 0))
         return cli_usage(command, "--id needs --labels FILE.csv or FILE.tsv, which it is a column of");
     for (int i = 0; i < options->changes.set_count; i++)
-        if (cli_given(parser, CLI_ALGORITHM) && strncmp(options->changes.set[i], "algorithm=", 10) == 0)
+        if (options->algorithm && strncmp(options->changes.set[i], "algorithm=", 10) == 0)
             return cli_usage(command, "--algorithm and --set %s say the same; give one of them",
                              options->changes.set[i]);
     if (options->fit.checkpoint && strcmp(options->fit.checkpoint, "-") == 0)
         return cli_usage(command, "--checkpoint writes a file, not standard output");
-    if (cli_given(parser, CLI_CHECKPOINT_EVERY) && !options->fit.checkpoint)
+    if (cli_given(parser, &options->fit.checkpoint_s) && !options->fit.checkpoint)
         return cli_usage(command, "--checkpoint-every needs --checkpoint FILE");
     if (check_init(options, command) || check_stdin(options, command)) return CLI_USAGE;
     return cli_data_check(&options->data, parser, options->data_path);
@@ -288,7 +173,7 @@ static int check(const fit_options *options, const cli_parser *parser) {
         if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png") && !ends_with(plot, ".pdf"))
             return cli_usage(parser->command, "--plot writes .svg, .png or .pdf, got '%s'", plot);
     }
-    if (cli_given(parser, CLI_PLOT) && !km_built_with(KM_PART_CAIRO))
+    if (options->outputs[OUT_PLOT].path && !km_built_with(KM_PART_CAIRO))
         return cli_usage(
             parser->command,
             "--plot needs cairo, and this kmgen was built without it; leave --plot out, or build "
@@ -304,107 +189,137 @@ static int check(const fit_options *options, const cli_parser *parser) {
     return cli_outputs_check(parser->command, outputs, OUT_COUNT + 1, inputs);
 }
 
-int cli_fit_parse(fit_options *options, cli_parser *parser) {
-    for (int id; (id = cli_next(parser)) != CLI_END;) {
-        if (id == CLI_STOP) return -1;
-        if (id == CLI_CRITERION && strcmp(parser->value, "list") == 0) {
-            for (int c = KM_CRITERION_AUTO; c < KM_CRITERION_COUNT; c++)
-                puts(km_criterion_name((km_criterion)c));
-            parser->exit = CLI_DONE;
-            return -1;
-        }
-        if ((parser->exit = take(options, parser, id)) != 0) return -1;
-    }
+int cli_fit_parse(fit_options *options, cli_parser *parser, const cli_command *command, int argc,
+                  char **argv) {
+    if (cli_parse(parser, options, command, argc, argv)) return -1;
     options->fit.threads = cli_threads(options->fit.threads);
     parser->exit = take_positional(options, parser);
     if (!parser->exit) parser->exit = check(options, parser);
     return parser->exit ? -1 : 0;
 }
 
+static const char *const gap_box_words[] = {"uniform", "principal", NULL};
+static const char *const labels_of_words[] = {"best", "all", NULL};
+
 const cli_option cli_fit_options[] = {
-    {CLI_CLUSTERS, "clusters", 'k', "LIST",
-     "the list of K: 8, 2..12, 3,5,8, 2..20 step 2;\ndefault: 2..min(20, n-1)"},
-    {CLI_N_INIT, "n-init", 0, "N", "restarts of each K; default: 10"},
-    {CLI_REFINE, "refine", 0, "none|auto|N",
+    {"clusters", 'k', "LIST", "the list of K: 8, 2..12, 3,5,8, 2..20 step 2;\ndefault: 2..min(20, n-1)",
+     CLI_TEXT(fit_options, changes.clusters)},
+    {"n-init", 0, "N", "restarts of each K; default: 10", CLI_INT(fit_options, n_init, 1, 1000000)},
+    {"refine", 0, "none|auto|N",
      "start each K again from the models of its neighbours and keep\nwhat is better: auto (default) "
      "takes a fifth of the restarts' work,\nmore on small tables, N at most N passes; with none a K's "
-     "model\ndoes not depend on the list"},
-    {CLI_MAX_ITER, "max-iter", 0, "N", "iterations of a restart at most; default: the spec's, else 300"},
-    {CLI_TOL, "tol", 0, "X",
+     "model\ndoes not depend on the list",
+     CLI_BY(take_refine, const char *, fit_options, refine)},
+    {"max-iter", 0, "N", "iterations of a restart at most; default: the spec's, else 300",
+     CLI_INT(fit_options, fit.max_iter, 1, INT64_MAX)},
+    {"tol", 0, "X",
      "stop when the centroids' squared shift is at most X times the\n"
      "mean variance of the features; 0: when nothing changes; default:\n"
-     "the spec's, else 1e-4"},
-    {CLI_MIN_CHANGES, "min-changes", 0, "N", "also stop when fewer than N labels change; default: off"},
-    {CLI_ALGORITHM, "algorithm", 0, "NAME",
+     "the spec's, else 1e-4",
+     CLI_BY(cli_take_nonnegative, double, fit_options, fit.tol)},
+    {"min-changes", 0, "N", "also stop when fewer than N labels change; default: off",
+     CLI_INT(fit_options, fit.changes_min, 0, INT64_MAX)},
+    {"algorithm", 0, "NAME",
      "auto (default), lloyd, tiles, hamerly or elkan: which distances\n"
      "are skipped (on a GPU by tiles); the result is the same, but for\n"
-     "near ties, which lloyd decides in the points' own type"},
-    {CLI_INIT, "init", 0, "HOW",
+     "near ties, which lloyd decides in the points' own type",
+     CLI_BY(take_algorithm, const char *, fit_options, algorithm)},
+    {"init", 0, "HOW",
      "k-means++ (default), random, or a file with the first centroids:\n"
      "max(K) rows, of which each K takes its first K, or the rows of\n"
-     "every K in ascending order; means one restart"},
-    {CLI_SCALE, "scale", 0, "none|standard|minmax|robust|unit",
+     "every K in ascending order; means one restart",
+     CLI_TEXT(fit_options, init)},
+    {"scale", 0, "none|standard|minmax|robust|unit",
      "\nscale the features first; centroids come back in original units.\n"
-     "unit: divide each row by its length, as --metric cosine"},
-    {CLI_METRIC, "metric", 0, "euclidean|cosine", "\nwhat is near; cosine: rows and centroids have length 1"},
-    {CLI_SEED, "seed", 0, "N", "of all random draws; default: 0. Same seed, same result"},
-    {CLI_TYPE, "type", 0, "f32|f64", "element type of points and centroids; default: f32"},
-    {CLI_LAYOUT, "layout", 0, "auto|dense|csr",
+     "unit: divide each row by its length, as --metric cosine",
+     CLI_BY(cli_take_scale, km_scale, fit_options, fit.scale)},
+    {"metric", 0, "euclidean|cosine", "\nwhat is near; cosine: rows and centroids have length 1",
+     CLI_TEXT(fit_options, changes.metric)},
+    {"seed", 0, "N", "of all random draws; default: 0. Same seed, same result",
+     CLI_BY(cli_take_seed, uint64_t, fit_options, fit.seed)},
+    {"type", 0, "f32|f64", "element type of points and centroids; default: f32",
+     CLI_TEXT(fit_options, changes.type)},
+    {"layout", 0, "auto|dense|csr",
      "how points lie in memory: all values, or the nonzeros of each row;\n"
-     "auto (default): whichever is estimated to be faster"},
-    {CLI_TARGET, "target", 't', "TARGET",
+     "auto (default): whichever is estimated to be faster",
+     CLI_TEXT(fit_options, changes.layout)},
+    {"target", 't', "TARGET",
      "auto (default: the GPU where there is one, but for fits that the\nCPU does in less time), cpu, cuda, "
-     "cuda:N; cuda:N,N or cuda:all: GPUs that share the points"},
-    CLI_WEIGHTS_OPTIONS,
-    {CLI_CRITERION, "criterion", 0, "NAME",
+     "cuda:N; cuda:N,N or cuda:all: GPUs that share the points",
+     CLI_TEXT(fit_options, changes.target)},
+    CLI_WEIGHTS_OPTIONS(fit_options),
+    {"criterion", 0, "NAME",
      "what decides the best K; default: auto, several criteria and whether\nclusters are apart; 'list' shows "
-     "all names"},
-    {CLI_CRITERIA, "criteria", 0, "LIST",
+     "all names",
+     CLI_BY(cli_take_criterion, km_criterion, fit_options, fit.criterion)},
+    {"criteria", 0, "LIST",
      "compute these criteria too, each at a cost beyond the last pass;\nnames with commas between them, or "
-     "all"},
-    {CLI_GAP_REFERENCES, "gap-references", 0, "B",
-     "sets of drawn points that the gap compares with; default: 10"},
-    {CLI_GAP_BOX, "gap-box", 0, "uniform|principal",
-     "\nthe box they are drawn in lies along the features (default) or along\nthe principal components"},
-    CLI_DATA_OPTIONS,
-    {CLI_JSON, "json", 0, "FILE", "write the result as JSON; with - standard output holds only that"},
-    {CLI_MODEL, "model", 0, "FILE", "write the best model, for kmgen predict"},
-    {CLI_OUTPUT, "output", 'o', "FILE.csv|tsv",
-     "write DATA as it is, with the best K's labels and distances in the\ncolumns cluster and distance"},
-    {CLI_LABELS, "labels", 0, "FILE.npy|csv|tsv",
-     "\nwrite the labels of the best K; as text with row, distance and margin"},
-    {CLI_LABELS_OF, "labels-of", 0, "best|all", "all: the labels of every K, in a column label_K for each"},
-    {CLI_ID, "id", 0, "COLUMN", "a column of DATA that is written in the place of the row's number"},
-    {CLI_CENTROIDS, "centroids", 0, "FILE.npy|csv|tsv",
-     "\nwrite the centroids of the best K, in the data's units"},
-    {CLI_PLOT, "plot", 0, "FILE...", "draw inertia and the criterion over K, as .svg, .png or .pdf"},
-    {CLI_REPORT, "report", 0, "FILE.html", "write all of it as one page: pictures, tables, what was run"},
-    {CLI_THREADS, "threads", 0, "N",
-     "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result"},
-    {CLI_MEMORY_MAX, "memory-max", 0, "BYTES",
+     "all",
+     CLI_BY(cli_take_criteria, uint64_t, fit_options, fit.criteria)},
+    {"gap-references", 0, "B", "sets of drawn points that the gap compares with; default: 10",
+     CLI_INT(fit_options, fit.gap_references, 2, 1000000)},
+    {"gap-box", 0, "uniform|principal",
+     "\nthe box they are drawn in lies along the features (default) or along\nthe principal components",
+     CLI_WORD(km_gap_box, fit_options, fit.gap_box, gap_box_words)},
+    CLI_DATA_OPTIONS(fit_options),
+    {"json", 0, "FILE", "write the result as JSON; with - standard output holds only that",
+     CLI_TEXT(fit_options, outputs[OUT_JSON].path)},
+    {"model", 0, "FILE", "write the best model, for kmgen predict",
+     CLI_TEXT(fit_options, outputs[OUT_MODEL].path)},
+    {"output", 'o', "FILE.csv|tsv",
+     "write DATA as it is, with the best K's labels and distances in the\ncolumns cluster and distance",
+     CLI_TEXT(fit_options, outputs[OUT_TABLE].path)},
+    {"labels", 0, "FILE.npy|csv|tsv",
+     "\nwrite the labels of the best K; as text with row, distance and margin",
+     CLI_TEXT(fit_options, outputs[OUT_LABELS].path)},
+    {"labels-of", 0, "best|all", "all: the labels of every K, in a column label_K for each",
+     CLI_WORD(int, fit_options, labels_of_all, labels_of_words)},
+    {"id", 0, "COLUMN", "a column of DATA that is written in the place of the row's number",
+     CLI_TEXT(fit_options, output.id)},
+    {"centroids", 0, "FILE.npy|csv|tsv", "\nwrite the centroids of the best K, in the data's units",
+     CLI_TEXT(fit_options, outputs[OUT_CENTROIDS].path)},
+    {"plot", 0, "FILE...", "draw inertia and the criterion over K, as .svg, .png or .pdf",
+     CLI_BY(take_plot, cli_output, fit_options, outputs[OUT_PLOT])},
+    {"report", 0, "FILE.html", "write all of it as one page: pictures, tables, what was run",
+     CLI_TEXT(fit_options, outputs[OUT_REPORT].path)},
+    {"threads", 0, "N", "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result",
+     CLI_INT(fit_options, fit.threads, 1, 4096)},
+    {"memory-max", 0, "BYTES",
      "memory that this process may hold, as 512M or 4G, pages of mapped\n"
-     "files not counted; the plan keeps within it, or nothing is read"},
-    {CLI_SCRATCH, "scratch", 0, "DIR",
+     "files not counted; the plan keeps within it, or nothing is read",
+     CLI_BY(cli_take_bytes, int64_t, fit_options, fit.memory_max)},
+    {"scratch", 0, "DIR",
      "on a CPU: what does not fit into memory lies in temporary files in\nthis folder of a disk; without it, "
-     "such a fit is refused"},
-    {CLI_CHECKPOINT, "checkpoint", 0, "FILE",
-     "keep the runs that are done in this file, now and then and where the\nfit is ended"},
-    {CLI_CHECKPOINT_EVERY, "checkpoint-every", 0, "MINUTES", "at most so often; default: 5"},
-    {CLI_RESUME, "resume", 0, "FILE",
+     "such a fit is refused",
+     CLI_TEXT(fit_options, fit.scratch_dir)},
+    {"checkpoint", 0, "FILE",
+     "keep the runs that are done in this file, now and then and where the\nfit is ended",
+     CLI_TEXT(fit_options, fit.checkpoint)},
+    {"checkpoint-every", 0, "MINUTES", "at most so often; default: 5",
+     CLI_BY(take_minutes, double, fit_options, fit.checkpoint_s)},
+    {"resume", 0, "FILE",
      "go on from a checkpoint of the same fit, to the result that it would\nhave had; other threads and "
      "other "
-     "outputs may be asked for"},
-    {CLI_DEVICE_MEMORY_MAX, "device-memory-max", 0, "BYTES", "likewise, of a GPU's memory"},
-    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
-    {CLI_SOURCE, "source", 0, "FILE",
+     "outputs may be asked for",
+     CLI_TEXT(fit_options, fit.resume)},
+    {"device-memory-max", 0, "BYTES", "likewise, of a GPU's memory",
+     CLI_BY(cli_take_bytes, int64_t, fit_options, fit.device_memory_max)},
+    {"set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled",
+     CLI_BY(cli_take_set, cli_changes, fit_options, changes)},
+    {"source", 0, "FILE",
      "use this text (an emitted file, edited by hand) for the kernels;\n"
-     "its head must name this fit's features, list of K and type"},
-    CLI_TUNING_OPTION("take measured numbers from this table of kmgen tune first, or\nfrom none, not even "
+     "its head must name this fit's features, list of K and type",
+     CLI_TEXT(fit_options, source)},
+    CLI_TUNING_OPTION(fit_options,
+                      "take measured numbers from this table of kmgen tune first, or\nfrom none, not even "
                       "those of the library; default: the device's own\nin $XDG_DATA_HOME/kmgen/tuning"),
-    {CLI_COMPILER, "compiler", 0, "FILE",
-     "C compiler for a CPU, NVRTC or its folder for a GPU;\ndefault: what kmgen info shows"},
-    {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},
-    {CLI_DRY_RUN, "dry-run", 0, NULL,
-     "print the plan, the memory it needs and what is free; run nothing.\nFails where the fit would not fit"},
+    {"compiler", 0, "FILE",
+     "C compiler for a CPU, NVRTC or its folder for a GPU;\ndefault: what kmgen info shows",
+     CLI_TEXT(fit_options, fit.compiler)},
+    {"cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help",
+     CLI_TEXT(fit_options, cache_dir)},
+    {"dry-run", 0, NULL,
+     "print the plan, the memory it needs and what is free; run nothing.\nFails where the fit would not fit",
+     CLI_FLAG(fit_options, dry_run, 1)},
     CLI_COMMON_OPTIONS,
 };

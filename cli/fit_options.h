@@ -37,7 +37,8 @@ extern const cli_option cli_fit_options[];
 
 // Reads the line and refuses what is wrong whatever the files hold. Non-zero: fit is done, with the exit status
 // parser->exit.
-int cli_fit_parse(fit_options *options, cli_parser *parser);
+int cli_fit_parse(fit_options *options, cli_parser *parser, const cli_command *command, int argc,
+                  char **argv);
 // The same for what the spec says, after it was read: 0 or an exit status after a message.
 int cli_fit_check_spec(const fit_options *options, const km_spec *spec, const cli_command *command);
 // Reads it as a spec would, by names of the version before as well, of which it warns if `warn`. 0: there is none.

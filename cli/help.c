@@ -15,8 +15,7 @@ static const char introduction[] =
 
 static int run_help(const cli_command *command, int argc, char **argv) {
     cli_parser parser;
-    cli_parser_init(&parser, command, argc, argv);
-    if (cli_next(&parser) == CLI_STOP) return parser.exit;
+    if (cli_parse(&parser, NULL, command, argc, argv)) return parser.exit;
     if (cli_positional(&parser, 0, 1, "")) return CLI_USAGE;
     if (parser.first == argc) {
         fputs(introduction, stdout);
@@ -45,8 +44,7 @@ static int run_help(const cli_command *command, int argc, char **argv) {
 
 static int run_version(const cli_command *command, int argc, char **argv) {
     cli_parser parser;
-    cli_parser_init(&parser, command, argc, argv);
-    if (cli_next(&parser) == CLI_STOP) return parser.exit;
+    if (cli_parse(&parser, NULL, command, argc, argv)) return parser.exit;
     if (cli_positional(&parser, 0, 0, "")) return CLI_USAGE;
     printf("kmgen %s\n", km_version());
     return CLI_DONE;

@@ -86,15 +86,14 @@ static void print_cache(const char *given) {
                  stats.entries_count == 1 ? "y" : "ies", (double)stats.bytes / 1048576.0);
 }
 
+typedef struct info_options {
+    const char *cache_dir, *compiler;
+} info_options;
+
 static int run(const cli_command *command, int argc, char **argv) {
-    const char *cache_dir = NULL, *compiler = NULL;
+    info_options options = {NULL, NULL};
     cli_parser parser;
-    cli_parser_init(&parser, command, argc, argv);
-    for (int id; (id = cli_next(&parser)) != CLI_END;) {
-        if (id == CLI_STOP) return parser.exit;
-        if (id == CLI_CACHE_DIR) cache_dir = parser.value;
-        if (id == CLI_COMPILER) compiler = parser.value;
-    }
+    if (cli_parse(&parser, &options, command, argc, argv)) return parser.exit;
     if (cli_positional(&parser, 0, 0, "")) return CLI_USAGE;
     printf("%-11s %s\n", "kmgen", km_version());
     print_device("CPU", KM_HOST);
@@ -105,17 +104,19 @@ static int run(const cli_command *command, int argc, char **argv) {
         print_device(title, device);
     }
     if (count == 0) print_device("GPU", 0);
-    print_compilers(compiler);
+    print_compilers(options.compiler);
     print_parts();
-    print_cache(cache_dir);
+    print_cache(options.cache_dir);
     return CLI_DONE;
 }
 
 static const cli_option options_list[] = {
-    {CLI_COMPILER, "compiler", 0, "FILE",
+    {"compiler", 0, "FILE",
      "look for NVRTC here: the library, its folder, a CUDA toolkit or a\n"
-     "Python environment"},
-    {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "folder of the cache; default: see kmgen cache --help"},
+     "Python environment",
+     CLI_TEXT(info_options, compiler)},
+    {"cache-dir", 0, "DIR", "folder of the cache; default: see kmgen cache --help",
+     CLI_TEXT(info_options, cache_dir)},
     CLI_COMMON_OPTIONS,
 };
 

@@ -2,6 +2,7 @@
 // The command line: one option list a subcommand feeds getopt_long and --help.
 #include "cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 128, WORD_MAX = 64 };
+enum { WORD_MAX = 64 };
+enum { FIRST_ID = 256 }; // of getopt_long: above any letter; then by place in the table
 
 // Edits (insert, delete, replace, swap of neighbours) that turn a into b; words longer than WORD_MAX are far.
 static int edit_distance(const char *a, const char *b) {
@@ -59,25 +61,19 @@ int cli_usage(const cli_command *command, const char *format, ...) {
     return CLI_USAGE;
 }
 
-void cli_parser_init(cli_parser *parser, const cli_command *command, int argc, char **argv) {
-    *parser = (cli_parser){.command = command, .argc = argc, .argv = argv};
-    optind = 0; // glibc: begin anew
-    opterr = 0;
-}
-
 // The option that getopt refused, as it was written, without "=VALUE".
 static int refuse_unknown(cli_parser *parser) {
     const cli_option *options = parser->command->options;
-    const char *names[OPTIONS_MAX + 1];
+    const char *names[CLI_OPTIONS_MAX + 1];
     char word[WORD_MAX];
     int count = 0;
-    if (optopt > 0 && optopt < CLI_HELP) {
+    if (optopt > 0 && optopt < FIRST_ID) {
         return cli_usage(parser->command, "unknown option -%c", optopt);
     }
     const char *text = parser->argv[optind - 1];
     snprintf(word, sizeof word, "%s", text + strspn(text, "-"));
     word[strcspn(word, "=")] = 0;
-    if (optopt >= CLI_HELP) return cli_usage(parser->command, "--%s takes no value", word);
+    if (optopt >= FIRST_ID) return cli_usage(parser->command, "--%s takes no value", word);
     char matches[256] = "";
     int matches_count = 0;
     for (; options[count].name; count++) {
@@ -97,8 +93,12 @@ static int refuse_unknown(cli_parser *parser) {
     return cli_usage(parser->command, "unknown option --%s", word);
 }
 
-int cli_given(const cli_parser *parser, cli_id id) {
-    return parser->given[id - CLI_HELP] != 0;
+const cli_option *cli_given(const cli_parser *parser, const void *field) {
+    const cli_option *options = parser->command->options;
+    for (int o = 0; options[o].name; o++)
+        if (parser->given[o] && (const char *)parser->options + options[o].field == (const char *)field)
+            return &options[o];
+    return NULL;
 }
 
 static int may_repeat(const cli_option *option) {
@@ -106,59 +106,66 @@ static int may_repeat(const cli_option *option) {
     return size > 3 && strcmp(option->argument + size - 3, "...") == 0;
 }
 
-// Each option's value: not empty, and given once unless the table of options says that it may repeat.
-static int check_value(cli_parser *parser, int id) {
-    const cli_option *option = parser->command->options;
-    while ((int)option->id != id) option++;
-    int was_given = cli_given(parser, option->id);
-    if (parser->given[id - CLI_HELP] < 255) parser->given[id - CLI_HELP]++;
+// An option's value: not empty, and given once, by this name or another, unless the table says that it may repeat.
+static int check_value(const cli_parser *parser, const cli_option *option) {
+    const cli_option *options = parser->command->options;
     if (!option->argument) return 0;
     if (!*parser->value) return cli_usage(parser->command, "--%s needs a value, got ''", option->name);
-    if (!was_given || may_repeat(option)) return 0;
-    return cli_usage(parser->command, "--%s is given twice, now as '%s'; give it once", option->name,
-                     parser->value);
+    if (may_repeat(option)) return 0;
+    for (const cli_option *o = options; o->name; o++) {
+        if (!parser->given[o - options] || o->take != option->take || o->field != option->field) continue;
+        if (o == option)
+            return cli_usage(parser->command, "--%s is given twice, now as '%s'; give it once", option->name,
+                             parser->value);
+        return cli_usage(parser->command, "--%s and --%s say the same; give one of them", o->name,
+                         option->name);
+    }
+    return 0;
 }
 
-int cli_next(cli_parser *parser) {
+// What getopt_long returned is one of these, or a letter.
+static int place_of(const cli_option *options, int id) {
+    int o = 0;
+    if (id >= FIRST_ID) return id - FIRST_ID;
+    while (options[o].letter != id) o++;
+    return o;
+}
+
+static int take_next(cli_parser *parser, int id) {
     const cli_option *options = parser->command->options;
-    struct option longs[OPTIONS_MAX + 1] = {0};
-    char letters[2 * OPTIONS_MAX + 2] = ":";
-    int letters_size = 1;
-    for (int o = 0; options[o].name && o < OPTIONS_MAX; o++) {
-        longs[o] = (struct option){options[o].name, options[o].argument ? required_argument : no_argument,
-                                   NULL, options[o].id};
-        if (!options[o].letter) continue;
-        letters[letters_size++] = options[o].letter;
-        if (options[o].argument) letters[letters_size++] = ':';
+    parser->value = optarg;
+    if (id == '?') return refuse_unknown(parser);
+    if (id == ':') return cli_usage(parser->command, "option %s needs a value", parser->argv[optind - 1]);
+    int place = place_of(options, id);
+    if (check_value(parser, &options[place])) return CLI_USAGE;
+    parser->given[place] = 1;
+    void *field = parser->options ? (char *)parser->options + options[place].field : NULL;
+    return options[place].take(field, parser, &options[place]);
+}
+
+int cli_parse(cli_parser *parser, void *options, const cli_command *command, int argc, char **argv) {
+    const cli_option *table = command->options;
+    struct option longs[CLI_OPTIONS_MAX + 1] = {0};
+    char letters[2 * CLI_OPTIONS_MAX + 2] = ":";
+    int size = 1, id;
+    *parser = (cli_parser){.command = command, .argc = argc, .argv = argv, .options = options};
+    for (int o = 0; table[o].name; o++) {
+        assert(o < CLI_OPTIONS_MAX);
+        longs[o] = (struct option){table[o].name, table[o].argument ? required_argument : no_argument, NULL,
+                                   FIRST_ID + o};
+        if (!table[o].letter) continue;
+        letters[size++] = table[o].letter;
+        if (table[o].argument) letters[size++] = ':';
     }
-    for (;;) {
-        int id = getopt_long(parser->argc, parser->argv, letters, longs, NULL);
-        parser->value = optarg;
-        parser->exit = CLI_USAGE;
-        if (id == -1) {
-            parser->first = optind;
-            return CLI_END;
-        }
-        if (id == '?') {
-            refuse_unknown(parser);
-            return CLI_STOP;
-        }
-        for (int o = 0; id < CLI_HELP && options[o].name; o++)
-            if (id == options[o].letter) id = options[o].id;
-        if (id == ':') {
-            cli_usage(parser->command, "option %s needs a value", parser->argv[optind - 1]);
-            return CLI_STOP;
-        }
-        if (id == CLI_HELP) {
-            cli_help_print(parser->command);
-            parser->exit = CLI_DONE;
-            return CLI_STOP;
-        }
-        if (check_value(parser, id)) return CLI_STOP;
-        if (id != CLI_QUIET && id != CLI_VERBOSE) return id;
-        if (id == CLI_QUIET) cli_quiet = 1;
-        if (id == CLI_VERBOSE) cli_verbose++;
+    optind = 0; // glibc: begin anew
+    opterr = 0;
+    while ((id = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        int stop = take_next(parser, id);
+        parser->exit = stop == CLI_STOP ? CLI_DONE : stop;
+        if (stop) return 1;
     }
+    parser->first = optind;
+    return 0;
 }
 
 int cli_positional(const cli_parser *parser, int least, int most, const char *what) {
@@ -233,18 +240,50 @@ void cli_help_print(const cli_command *command) {
     print_details(command->details);
 }
 
-int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t lowest, int64_t highest) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(parser->value, &end, 10);
-    if (end == parser->value || *end || errno || value < lowest || value > highest)
-        return cli_usage(parser->command, "%s must be a whole number %lld..%lld, got '%s'", option,
-                         (long long)lowest, (long long)highest, parser->value);
-    *out = value;
+// Values ------------------------------------------------------------------------------------------------------
+
+int cli_take_help(void *field, cli_parser *parser, const cli_option *option) {
+    (void)field, (void)option;
+    cli_help_print(parser->command);
+    return CLI_STOP;
+}
+
+int cli_take_quiet(void *field, cli_parser *parser, const cli_option *option) {
+    (void)field, (void)parser, (void)option;
+    cli_quiet = 1;
     return 0;
 }
 
-int cli_bytes(const cli_parser *parser, const char *option, int64_t *out) {
+int cli_take_verbose(void *field, cli_parser *parser, const cli_option *option) {
+    (void)field, (void)parser, (void)option;
+    cli_verbose++;
+    return 0;
+}
+
+int cli_take_text(void *field, cli_parser *parser, const cli_option *option) {
+    (void)option;
+    *(const char **)field = parser->value;
+    return 0;
+}
+
+int cli_take_flag(void *field, cli_parser *parser, const cli_option *option) {
+    (void)parser;
+    *(int *)field = (int)option->least;
+    return 0;
+}
+
+int cli_take_int(void *field, cli_parser *parser, const cli_option *option) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(parser->value, &end, 10);
+    if (end == parser->value || *end || errno || value < option->least || value > option->most)
+        return cli_usage(parser->command, "--%s must be a whole number %lld..%lld, got '%s'", option->name,
+                         (long long)option->least, (long long)option->most, parser->value);
+    *(int64_t *)field = value;
+    return 0;
+}
+
+int cli_take_bytes(void *field, cli_parser *parser, const cli_option *option) {
     static const char units[] = "KMGT";
     char *end;
     double value = strtod(parser->value, &end);
@@ -253,9 +292,9 @@ int cli_bytes(const cli_parser *parser, const char *option, int64_t *out) {
     if (unit) end++;
     int is_number = end != parser->value && *end == 0 && parser->value[0] >= '0' && parser->value[0] <= '9';
     if (!is_number || !(value >= 1) || !(value < 0x1p62))
-        return cli_usage(parser->command, "%s must be bytes, as 512M, 4G or 1.5G, got '%s'", option,
+        return cli_usage(parser->command, "--%s must be bytes, as 512M, 4G or 1.5G, got '%s'", option->name,
                          parser->value);
-    *out = (int64_t)value;
+    *(int64_t *)field = (int64_t)value;
     return 0;
 }
 
@@ -266,50 +305,51 @@ int64_t cli_threads(int64_t given) {
     return threads >= 1 && threads <= 4096 ? threads : 0;
 }
 
-int cli_seed(const cli_parser *parser, uint64_t *out) {
+int cli_take_seed(void *field, cli_parser *parser, const cli_option *option) {
     char *end;
     errno = 0;
     unsigned long long value = strtoull(parser->value, &end, 0);
     if (end == parser->value || *end || errno || strchr(parser->value, '-'))
-        return cli_usage(parser->command, "--seed must be a whole number 0..2^64-1, got '%s'", parser->value);
-    *out = value;
+        return cli_usage(parser->command, "--%s must be a whole number 0..2^64-1, got '%s'", option->name,
+                         parser->value);
+    *(uint64_t *)field = value;
     return 0;
 }
 
-int cli_share(const cli_parser *parser, const char *option, double *out) {
+int cli_take_share(void *field, cli_parser *parser, const cli_option *option) {
     char *end;
     double value = strtod(parser->value, &end);
     if (end == parser->value || *end || !(value > 0 && value <= 1))
-        return cli_usage(parser->command, "%s must be a number above 0, up to 1, got '%s'", option,
+        return cli_usage(parser->command, "--%s must be a number above 0, up to 1, got '%s'", option->name,
                          parser->value);
-    *out = value;
+    *(double *)field = value;
     return 0;
 }
 
-int cli_nonnegative(const cli_parser *parser, const char *option, double *out) {
+int cli_take_nonnegative(void *field, cli_parser *parser, const cli_option *option) {
     char *end;
     double value = strtod(parser->value, &end);
     if (end == parser->value || *end || !isfinite(value) || value < 0)
-        return cli_usage(parser->command, "%s must be a number of at least 0, got '%s'", option,
+        return cli_usage(parser->command, "--%s must be a number of at least 0, got '%s'", option->name,
                          parser->value);
-    *out = value;
+    *(double *)field = value;
     return 0;
 }
 
-int cli_seconds(const cli_parser *parser, const char *option, double *out) {
+int cli_take_seconds(void *field, cli_parser *parser, const cli_option *option) {
     char *end;
     double value = strtod(parser->value, &end), unit = 1;
     if (*end == 'm') unit = 60;
     if (*end == 'h') unit = 3600;
     if (*end == 's' || *end == 'm' || *end == 'h') end++;
     if (end == parser->value || *end || !isfinite(value) || value <= 0)
-        return cli_usage(parser->command, "%s must be a time such as 60s, 10m or 1h, got '%s'", option,
-                         parser->value);
-    *out = value * unit;
+        return cli_usage(parser->command, "--%s must be a time such as 60s, 10m or 1h, got '%s'",
+                         option->name, parser->value);
+    *(double *)field = value * unit;
     return 0;
 }
 
-int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices) {
+int cli_choice(const cli_parser *parser, const cli_option *option, int *out, const char *const *choices) {
     char all[512] = "";
     for (int i = 0; choices[i]; i++) {
         if (strcmp(parser->value, choices[i]) == 0) {
@@ -320,16 +360,23 @@ int cli_choice(const cli_parser *parser, const char *option, int *out, const cha
         snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", choices[i]);
     }
     const char *similar = cli_suggest(parser->value, choices);
-    return cli_usage(parser->command, "%s must be one of %s, got '%s'%s%s%s", option, all, parser->value,
+    return cli_usage(parser->command, "%s%s must be one of %s, got '%s'%s%s%s", option ? "--" : "",
+                     option ? option->name : "the action", all, parser->value,
                      similar ? "; did you mean " : "", similar ? similar : "", similar ? "?" : "");
 }
 
-int cli_scale(const cli_parser *parser, km_scale *out) {
+int cli_take_word(void *field, cli_parser *parser, const cli_option *option) {
+    int choice = 0, wrong = cli_choice(parser, option, &choice, option->words);
+    if (!wrong) memcpy(field, &choice, sizeof choice); // an enum is as long as an int
+    return wrong;
+}
+
+int cli_take_scale(void *field, cli_parser *parser, const cli_option *option) {
     const char *names[KM_SCALE_COUNT + 1] = {NULL};
     int choice = 0;
     for (int s = 0; s < KM_SCALE_COUNT; s++) names[s] = km_scale_name((km_scale)s);
-    if (cli_choice(parser, "--scale", &choice, names)) return CLI_USAGE;
-    *out = (km_scale)choice;
+    if (cli_choice(parser, option, &choice, names)) return CLI_USAGE;
+    *(km_scale *)field = (km_scale)choice;
     return 0;
 }
 
@@ -353,23 +400,28 @@ static void criterion_word(char out[WORD_MAX], const char *word, size_t size) {
         if (strcmp(out, names[i].other) == 0) snprintf(out, WORD_MAX, "%s", names[i].own);
 }
 
-int cli_criterion(const cli_parser *parser, km_criterion *out) {
+int cli_take_criterion(void *field, cli_parser *parser, const cli_option *option) {
     const char *names[KM_CRITERION_COUNT + 2] = {"auto"}; // KM_CRITERION_AUTO is one before the first
     for (int c = 0; c < KM_CRITERION_COUNT; c++) names[c + 1] = km_criterion_name((km_criterion)c);
     char word[WORD_MAX];
     int choice = 0;
     cli_parser item = *parser;
+    if (strcmp(parser->value, "list") == 0) {
+        for (int c = 0; names[c]; c++) puts(names[c]);
+        return CLI_STOP;
+    }
     criterion_word(word, parser->value, strlen(parser->value));
     item.value = word;
-    if (cli_choice(&item, "--criterion", &choice, names)) return CLI_USAGE;
-    *out = (km_criterion)(choice + KM_CRITERION_AUTO);
+    if (cli_choice(&item, option, &choice, names)) return CLI_USAGE;
+    *(km_criterion *)field = (km_criterion)(choice + KM_CRITERION_AUTO);
     return 0;
 }
 
-int cli_criteria(const cli_parser *parser, uint64_t *out) {
+int cli_take_criteria(void *field, cli_parser *parser, const cli_option *option) {
     const char *names[KM_CRITERION_COUNT + 2] = {[KM_CRITERION_COUNT] = "all"};
     for (int c = 0; c < KM_CRITERION_COUNT; c++) names[c] = km_criterion_name((km_criterion)c);
-    *out = 0;
+    uint64_t *bits = field;
+    *bits = 0;
     for (const char *at = parser->value;;) {
         char word[WORD_MAX];
         size_t size = strcspn(at, ",");
@@ -377,8 +429,9 @@ int cli_criteria(const cli_parser *parser, uint64_t *out) {
         int choice = 0;
         cli_parser item = *parser;
         item.value = word;
-        if (cli_choice(&item, "--criteria", &choice, names)) return CLI_USAGE;
-        *out |= choice < KM_CRITERION_COUNT ? (uint64_t)1 << choice : ((uint64_t)1 << KM_CRITERION_COUNT) - 1;
+        if (cli_choice(&item, option, &choice, names)) return CLI_USAGE;
+        *bits |=
+            choice < KM_CRITERION_COUNT ? (uint64_t)1 << choice : ((uint64_t)1 << KM_CRITERION_COUNT) - 1;
         if (!at[size]) return 0;
         at += size + 1;
     }

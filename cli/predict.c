@@ -15,38 +15,6 @@ typedef struct predict_options {
     km_fit_params fit;
 } predict_options;
 
-static int take(predict_options *options, const cli_parser *parser, int id) {
-    switch (id) {
-    case CLI_LABELS:
-        options->outputs[OUT_LABELS].path = parser->value;
-        return 0;
-    case CLI_DISTANCES:
-        options->outputs[OUT_DISTANCES].path = parser->value;
-        return 0;
-    case CLI_TRANSFORM:
-        options->outputs[OUT_TRANSFORM].path = parser->value;
-        return 0;
-    case CLI_OUTPUT:
-        options->outputs[OUT_TABLE].path = parser->value;
-        return 0;
-    case CLI_SCORE:
-        options->wanted.score = 1;
-        return 0;
-    case CLI_ID:
-        options->wanted.id = parser->value;
-        return 0;
-    case CLI_THREADS:
-        return cli_int(parser, "--threads", &options->fit.threads, 1, 4096);
-    case CLI_CACHE_DIR:
-        options->cache_dir = parser->value;
-        return 0;
-    case CLI_TARGET:
-        return cli_changes_take(&options->changes, parser, id);
-    default:
-        return cli_data_take(&options->data, parser, id);
-    }
-}
-
 // One of the files is a text with the rows' numbers.
 static int has_text(const predict_options *options) {
     for (int o = 0; o < OUT_TABLE; o++) {
@@ -56,11 +24,7 @@ static int has_text(const predict_options *options) {
     return 0;
 }
 
-static int parse(predict_options *options, cli_parser *parser) {
-    for (int id; (id = cli_next(parser)) != CLI_END;) {
-        if (id == CLI_STOP) return -1;
-        if ((parser->exit = take(options, parser, id)) != 0) return -1;
-    }
+static int check(const predict_options *options, cli_parser *parser) {
     parser->exit = cli_positional(parser, 2, 2, parser->first < parser->argc ? "DATA" : "MODEL");
     if (parser->exit) return -1;
     parser->exit = cli_data_check(&options->data, parser, parser->argv[parser->first + 1]);
@@ -105,8 +69,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     cli_parser parser;
     cli_data_init(&options.data);
     km_fit_params_init(&options.fit);
-    cli_parser_init(&parser, command, argc, argv);
-    if (parse(&options, &parser)) return parser.exit;
+    if (cli_parse(&parser, &options, command, argc, argv) || check(&options, &parser)) return parser.exit;
     km_spec_init(&spec);
     int exit = cli_changes_apply(&spec, &options.fit.device, &options.changes, command);
     km_spec_clear(&spec);
@@ -119,21 +82,29 @@ static int run(const cli_command *command, int argc, char **argv) {
 }
 
 static const cli_option options_list[] = {
-    {CLI_OUTPUT, "output", 'o', "FILE.csv|tsv",
-     "write DATA as it is, with labels and distances in the columns\ncluster and distance"},
-    {CLI_LABELS, "labels", 0, "FILE.npy|csv|tsv",
+    {"output", 'o', "FILE.csv|tsv",
+     "write DATA as it is, with labels and distances in the columns\ncluster and distance",
+     CLI_TEXT(predict_options, outputs[OUT_TABLE].path)},
+    {"labels", 0, "FILE.npy|csv|tsv",
      "\nwrite the labels there instead of one a line to standard output; as\ntext with row, distance and "
-     "margin"},
-    {CLI_DISTANCES, "distances", 0, "FILE.npy|csv|tsv",
-     "\nwrite each row's distance to its centroid, in the units of the scale"},
-    {CLI_TRANSFORM, "transform", 0, "FILE.npy|csv|tsv", "\nwrite each row's distances to all centroids"},
-    {CLI_SCORE, "score", 0, NULL, "print the inertia on DATA, the sum of squared distances"},
-    {CLI_ID, "id", 0, "COLUMN", "a column of DATA that is written in the place of the row's number"},
-    CLI_DATA_OPTIONS,
-    {CLI_TARGET, "target", 't', "TARGET", "auto (default: the CPU), cpu, cuda, cuda:N"},
-    {CLI_THREADS, "threads", 0, "N",
-     "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result"},
-    {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},
+     "margin",
+     CLI_TEXT(predict_options, outputs[OUT_LABELS].path)},
+    {"distances", 0, "FILE.npy|csv|tsv",
+     "\nwrite each row's distance to its centroid, in the units of the scale",
+     CLI_TEXT(predict_options, outputs[OUT_DISTANCES].path)},
+    {"transform", 0, "FILE.npy|csv|tsv", "\nwrite each row's distances to all centroids",
+     CLI_TEXT(predict_options, outputs[OUT_TRANSFORM].path)},
+    {"score", 0, NULL, "print the inertia on DATA, the sum of squared distances",
+     CLI_FLAG(predict_options, wanted.score, 1)},
+    {"id", 0, "COLUMN", "a column of DATA that is written in the place of the row's number",
+     CLI_TEXT(predict_options, wanted.id)},
+    CLI_DATA_OPTIONS(predict_options),
+    {"target", 't', "TARGET", "auto (default: the CPU), cpu, cuda, cuda:N",
+     CLI_TEXT(predict_options, changes.target)},
+    {"threads", 0, "N", "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result",
+     CLI_INT(predict_options, fit.threads, 1, 4096)},
+    {"cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help",
+     CLI_TEXT(predict_options, cache_dir)},
     CLI_COMMON_OPTIONS,
 };
 

@@ -12,42 +12,10 @@ typedef struct score_options {
     const char *labels, *column;
     cli_output json;
     uint64_t criteria;
-    int metric; // km_metric
+    km_metric metric;
     km_data_params data;
     km_score_params score;
 } score_options;
-
-static int take(score_options *options, const cli_parser *parser, int id) {
-    switch (id) {
-    case CLI_LABELS:
-        options->labels = parser->value;
-        return 0;
-    case CLI_LABEL_COLUMN:
-        options->column = parser->value;
-        return 0;
-    case CLI_NOISE:
-        return cli_int(parser, "--noise", &options->score.noise, INT64_MIN + 1, INT64_MAX);
-    case CLI_CRITERIA:
-        return cli_criteria(parser, &options->criteria);
-    case CLI_SCALE:
-        return cli_scale(parser, &options->score.scale);
-    case CLI_METRIC:
-        return cli_choice(parser, "--metric", &options->metric,
-                          (const char *const[]){"euclidean", "cosine", NULL});
-    case CLI_SEED:
-        return cli_seed(parser, &options->score.seed);
-    case CLI_WEIGHTS:
-        options->data.weights = parser->value;
-        return 0;
-    case CLI_JSON:
-        options->json.path = parser->value;
-        return 0;
-    case CLI_THREADS:
-        return cli_int(parser, "--threads", &options->score.threads, 1, 4096);
-    default:
-        return cli_data_take(&options->data, parser, id);
-    }
-}
 
 // Standard input can be read once.
 static int check_stdin(const score_options *options, const cli_parser *parser, const char *data) {
@@ -76,11 +44,7 @@ static int take_metric(score_options *options, const cli_parser *parser) {
     return 0;
 }
 
-static int parse(score_options *options, cli_parser *parser) {
-    for (int id; (id = cli_next(parser)) != CLI_END;) {
-        if (id == CLI_STOP) return -1;
-        if ((parser->exit = take(options, parser, id)) != 0) return -1;
-    }
+static int check(score_options *options, cli_parser *parser) {
     if ((parser->exit = cli_positional(parser, 1, 1, "DATA")) != 0) return -1;
     const char *data = parser->argv[parser->first];
     if (!options->labels) {
@@ -133,8 +97,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     cli_parser parser;
     cli_data_init(&options.data);
     km_score_params_init(&options.score);
-    cli_parser_init(&parser, command, argc, argv);
-    if (parse(&options, &parser)) return parser.exit;
+    if (cli_parse(&parser, &options, command, argc, argv) || check(&options, &parser)) return parser.exit;
     options.score.log = cli_log();
     options.score.threads = cli_threads(options.score.threads);
     km_status status = score(&options, argv[parser.first], &err);
@@ -142,23 +105,29 @@ static int run(const cli_command *command, int argc, char **argv) {
 }
 
 static const cli_option options_list[] = {
-    {CLI_LABELS, "labels", 0, "FILE",
+    {"labels", 0, "FILE",
      "one label for each row of DATA: .npy, .csv, .tsv, text of one a line, or\nsvmlight, which may be DATA "
-     "itself"},
-    {CLI_LABEL_COLUMN, "label-column", 0, "NAME",
-     "its column of labels, by name or number; default: the only one,\nor the one that is called label"},
-    {CLI_NOISE, "noise", 0, "N", "rows with this label are left out, as are those without one;\ndefault: -1"},
-    {CLI_CRITERIA, "criteria", 0, "LIST",
-     "these criteria only; names with commas between them; default: all"},
-    {CLI_SCALE, "scale", 0, "none|standard|minmax|robust|unit", "\nscale the features first, as a fit did"},
-    {CLI_METRIC, "metric", 0, "euclidean|cosine", "\nof the fit; cosine: rows are divided by their length"},
-    CLI_WEIGHTS_OPTIONS,
-    CLI_DATA_OPTIONS,
-    {CLI_JSON, "json", 0, "FILE", "write the scores as JSON; with - standard output holds only that"},
-    {CLI_SEED, "seed", 0, "N",
-     "of the sample that the Euclidean silhouette takes of many points;\ndefault: 0"},
-    {CLI_THREADS, "threads", 0, "N",
-     "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result"},
+     "itself",
+     CLI_TEXT(score_options, labels)},
+    {"label-column", 0, "NAME",
+     "its column of labels, by name or number; default: the only one,\nor the one that is called label",
+     CLI_TEXT(score_options, column)},
+    {"noise", 0, "N", "rows with this label are left out, as are those without one;\ndefault: -1",
+     CLI_INT(score_options, score.noise, INT64_MIN + 1, INT64_MAX)},
+    {"criteria", 0, "LIST", "these criteria only; names with commas between them; default: all",
+     CLI_BY(cli_take_criteria, uint64_t, score_options, criteria)},
+    {"scale", 0, "none|standard|minmax|robust|unit", "\nscale the features first, as a fit did",
+     CLI_BY(cli_take_scale, km_scale, score_options, score.scale)},
+    {"metric", 0, "euclidean|cosine", "\nof the fit; cosine: rows are divided by their length",
+     CLI_WORD(km_metric, score_options, metric, cli_metric_words)},
+    CLI_WEIGHTS_OPTIONS(score_options),
+    CLI_DATA_OPTIONS(score_options),
+    {"json", 0, "FILE", "write the scores as JSON; with - standard output holds only that",
+     CLI_TEXT(score_options, json.path)},
+    {"seed", 0, "N", "of the sample that the Euclidean silhouette takes of many points;\ndefault: 0",
+     CLI_BY(cli_take_seed, uint64_t, score_options, score.seed)},
+    {"threads", 0, "N", "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result",
+     CLI_INT(score_options, score.threads, 1, 4096)},
     CLI_COMMON_OPTIONS,
 };
 

@@ -38,37 +38,18 @@ static int fix_the_same(const char *a, const char *b) {
     return is_same;
 }
 
-int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
-    switch (id) {
-    case CLI_CLUSTERS:
-        changes->clusters = parser->value;
-        return 0;
-    case CLI_TARGET:
-        changes->target = parser->value;
-        return 0;
-    case CLI_TYPE:
-        changes->type = parser->value;
-        return 0;
-    case CLI_LAYOUT:
-        changes->layout = parser->value;
-        return 0;
-    case CLI_METRIC:
-        changes->metric = parser->value;
-        return 0;
-    case CLI_SET:
-        if (!strchr(parser->value, '='))
-            return cli_usage(parser->command, "--set needs NAME=VALUE, got '%s'", parser->value);
-        if (changes->set_count == KM_FIXED_MAX)
-            return cli_usage(parser->command, "--set may be given %d times at most", KM_FIXED_MAX);
-        for (int i = 0; i < changes->set_count; i++)
-            if (fix_the_same(changes->set[i], parser->value))
-                return cli_usage(parser->command, "--set %s and --set %s fix the same number; give it once",
-                                 changes->set[i], parser->value);
-        changes->set[changes->set_count++] = parser->value;
-        return 0;
-    default:
-        return CLI_USAGE;
-    }
+int cli_take_set(void *field, cli_parser *parser, const cli_option *option) {
+    cli_changes *changes = field;
+    if (!strchr(parser->value, '='))
+        return cli_usage(parser->command, "--%s needs NAME=VALUE, got '%s'", option->name, parser->value);
+    if (changes->set_count == KM_FIXED_MAX)
+        return cli_usage(parser->command, "--%s may be given %d times at most", option->name, KM_FIXED_MAX);
+    for (int i = 0; i < changes->set_count; i++)
+        if (fix_the_same(changes->set[i], parser->value))
+            return cli_usage(parser->command, "--set %s and --set %s fix the same number; give it once",
+                             changes->set[i], parser->value);
+    changes->set[changes->set_count++] = parser->value;
+    return 0;
 }
 
 // An option's value was refused, or there was no memory.
@@ -183,62 +164,36 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec) {
     if (used + 16 >= size) snprintf(text + used, size - used, ", ... %d", clusters[count - 1]);
 }
 
-int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
+// Words of options, in the order of the enums that they are for.
+const char *const cli_header_words[] = {"auto", "yes", "no", "skip", NULL};
+const char *const cli_missing_words[] = {"refuse", "drop", "mean", "median", NULL};
+const char *const cli_metric_words[] = {"euclidean", "cosine", NULL};
+
+int cli_take_format(void *field, cli_parser *parser, const cli_option *option) {
     enum { FORMATS_MAX = 32 };
     const char *formats[FORMATS_MAX + 1] = {NULL};
-    static const char *const headers[] = {"auto", "yes", "no", "skip",
-                                          NULL}; // in the order of km_header_mode
-    static const char *const missing[] = {"refuse", "drop", "mean", "median", NULL}; // of km_missing
+    int choice = 0;
+    for (int i = 0; i < FORMATS_MAX; i++) formats[i] = km_data_format_name(i);
+    if (cli_choice(parser, option, &choice, formats)) return CLI_USAGE;
+    *(const char **)field = formats[choice];
+    return 0;
+}
+
+int cli_take_base(void *field, cli_parser *parser, const cli_option *option) {
+    cli_option whole = *option;
+    int64_t base = 0;
+    whole.most = 1;
+    int wrong = cli_take_int(&base, parser, &whole);
+    *(int32_t *)field = (int32_t)base;
+    return wrong;
+}
+
+int cli_take_decimal(void *field, cli_parser *parser, const cli_option *option) {
     static const char *const decimals[] = {".", ",", NULL};
     int choice = 0;
-    switch (id) {
-    case CLI_FORMAT:
-        for (int i = 0; i < FORMATS_MAX; i++) formats[i] = km_data_format_name(i);
-        if (cli_choice(parser, "--format", &choice, formats)) return CLI_USAGE;
-        params->format = formats[choice];
-        return 0;
-    case CLI_FEATURES:
-        return cli_int(parser, "--features", &params->features, 1, KM_FEATURES_MAX);
-    case CLI_BASE: {
-        int64_t base = 0;
-        if (cli_int(parser, "--base", &base, 0, 1)) return CLI_USAGE;
-        params->base = (int32_t)base;
-        return 0;
-    }
-    case CLI_HEADER:
-        if (cli_choice(parser, "--header", &choice, headers)) return CLI_USAGE;
-        params->header = (km_header_mode)choice;
-        return 0;
-    case CLI_COLUMNS:
-        params->columns = parser->value;
-        return 0;
-    case CLI_EXCLUDE:
-        params->exclude = parser->value;
-        return 0;
-    case CLI_ONE_HOT:
-        params->one_hot = parser->value;
-        return 0;
-    case CLI_STRICT:
-        params->numbers_only = 0;
-        return 0;
-    case CLI_NAN:
-    case CLI_MISSING:
-        if (cli_choice(parser, id == CLI_NAN ? "--nan" : "--missing", &choice, missing)) return CLI_USAGE;
-        params->missing = (km_missing)choice;
-        return 0;
-    case CLI_NA_VALUES:
-        params->na_values = parser->value;
-        return 0;
-    case CLI_DECIMAL:
-        if (cli_choice(parser, "--decimal", &choice, decimals)) return CLI_USAGE;
-        params->decimal = *decimals[choice];
-        return 0;
-    case CLI_WEIGHTS_COLUMN:
-        params->weights_column = parser->value;
-        return 0;
-    default:
-        return CLI_USAGE;
-    }
+    if (cli_choice(parser, option, &choice, decimals)) return CLI_USAGE;
+    *(char *)field = *decimals[choice];
+    return 0;
 }
 
 static void data_line(void *user, km_log_level level, const char *text) {
@@ -272,7 +227,7 @@ int cli_data_check(const km_data_params *params, const cli_parser *parser, const
     const char *format = params->format           ? params->format
                          : strcmp(path, "-") == 0 ? NULL
                                                   : km_data_format(path);
-    if (cli_given(parser, CLI_FEATURES) && !is_one_of(format, counted))
+    if (cli_given(parser, &params->features) && !is_one_of(format, counted))
         return cli_usage(
             parser->command,
             format ? "--features is for raw files and svmlight, and %s is %s, which says how many "
@@ -280,23 +235,21 @@ int cli_data_check(const km_data_params *params, const cli_parser *parser, const
                    : "--features is for raw files and svmlight; where the name of %s does not say so, "
                      "add --format f32, f64 or svmlight",
             path, format);
-    if (cli_given(parser, CLI_BASE) && (!format || strcmp(format, "svmlight") != 0))
+    if (cli_given(parser, &params->base) && (!format || strcmp(format, "svmlight") != 0))
         return cli_usage(
             parser->command,
             format ? "--base is for svmlight, and %s is %s"
                    : "--base is for svmlight; where the name of %s does not say so, add --format svmlight",
             path, format);
-    static const cli_option of_text[] = {
-        {CLI_HEADER, "header", 0, NULL, NULL},   {CLI_EXCLUDE, "exclude", 0, NULL, NULL},
-        {CLI_ONE_HOT, "one-hot", 0, NULL, NULL}, {CLI_NA_VALUES, "na-values", 0, NULL, NULL},
-        {CLI_DECIMAL, "decimal", 0, NULL, NULL}, {CLI_WEIGHTS_COLUMN, "weights-column", 0, NULL, NULL}};
-    for (size_t o = 0; o < sizeof of_text / sizeof *of_text; o++)
-        if (cli_given(parser, of_text[o].id) && format && !is_one_of(format, texts))
-            return cli_usage(parser->command, "--%s is for text, csv and tsv, and %s is %s", of_text[o].name,
+    const void *const of_text[] = {&params->header,    &params->exclude, &params->one_hot,
+                                   &params->na_values, &params->decimal, &params->weights_column};
+    for (size_t o = 0; o < sizeof of_text / sizeof *of_text; o++) {
+        const cli_option *option = cli_given(parser, of_text[o]);
+        if (option && format && !is_one_of(format, texts))
+            return cli_usage(parser->command, "--%s is for text, csv and tsv, and %s is %s", option->name,
                              path, format);
-    if (cli_given(parser, CLI_MISSING) && cli_given(parser, CLI_NAN))
-        return cli_usage(parser->command, "--missing and --nan say the same; give one of them");
-    if (cli_given(parser, CLI_WEIGHTS_COLUMN) && cli_given(parser, CLI_WEIGHTS))
+    }
+    if (params->weights_column && params->weights)
         return cli_usage(parser->command, "--weights and --weights-column say the same; give one of them");
     return 0;
 }

@@ -15,7 +15,7 @@ enum { OUT_JSON, OUT_CSV, OUT_PLOT, OUT_COUNT };
 
 typedef struct tune_options {
     const char *features, *clusters, *cache_dir;
-    int is_worker, space;
+    int is_worker;
     cli_changes changes;
     cli_output outputs[OUT_COUNT];
     km_tune_params tune;
@@ -27,62 +27,10 @@ typedef struct shapes {
     int64_t count;
 } shapes;
 
-static int take(tune_options *options, const cli_parser *parser, int id) {
-    static const char *const spaces[] = {"small", "full", NULL};
-    switch (id) {
-    case CLI_FEATURES:
-        options->features = parser->value;
-        return 0;
-    case CLI_CLUSTERS:
-        options->clusters = parser->value;
-        return 0;
-    case CLI_SPACE:
-        return cli_choice(parser, "--space", &options->space, spaces);
-    case CLI_ALL:
-        options->tune.all = 1;
-        return 0;
-    case CLI_FRESH:
-        options->tune.fresh = 1;
-        return 0;
-    case CLI_BUDGET:
-        return cli_seconds(parser, "--budget", &options->tune.budget_s);
-    case CLI_POINTS:
-        return cli_int(parser, "--points", &options->tune.points, 1024, (int64_t)1 << 40);
-    case CLI_THREADS:
-        return cli_int(parser, "--threads", &options->tune.threads, 1, 4096);
-    case CLI_JOBS:
-        return cli_int(parser, "--jobs", &options->tune.jobs, 1, 1024);
-    case CLI_COMPILER:
-        options->tune.compiler = parser->value;
-        return 0;
-    case CLI_CACHE_DIR:
-        options->cache_dir = parser->value;
-        return 0;
-    case CLI_OUTPUT:
-        options->tune.table = parser->value;
-        return 0;
-    case CLI_JSON:
-        options->outputs[OUT_JSON].path = parser->value;
-        return 0;
-    case CLI_CSV:
-        options->outputs[OUT_CSV].path = parser->value;
-        return 0;
-    case CLI_PLOT:
-        options->outputs[OUT_PLOT].path = parser->value;
-        return 0;
-    case CLI_WORKER:
-        options->is_worker = 1;
-        return 0;
-    default:
-        return cli_changes_take(&options->changes, parser, id);
-    }
-}
-
 static int check(const tune_options *options, const cli_parser *parser) {
     const cli_command *command = parser->command;
     const char *inputs[64] = {0}, *plot = options->outputs[OUT_PLOT].path;
     int count = parser->argc - parser->first;
-    if (options->is_worker) return 0;
     if (count == 0 && !options->features)
         return cli_usage(command, "name specs, or shapes by --features 4,8 --clusters 3..5,3..12");
     if (count > 0 && options->features)
@@ -100,16 +48,6 @@ static int check(const tune_options *options, const cli_parser *parser) {
         if (cli_refuse_table(command, inputs[i])) return CLI_USAGE;
     }
     return cli_outputs_check(command, options->outputs, OUT_COUNT, inputs);
-}
-
-static int parse(tune_options *options, cli_parser *parser) {
-    for (int id; (id = cli_next(parser)) != CLI_END;) {
-        if (id == CLI_STOP) return -1;
-        if ((parser->exit = take(options, parser, id)) != 0) return -1;
-    }
-    options->tune.full = options->space;
-    parser->exit = check(options, parser);
-    return parser->exit ? -1 : 0;
 }
 
 // Shapes ------------------------------------------------------------------------------------------------------
@@ -284,10 +222,10 @@ static int run(const cli_command *command, int argc, char **argv) {
     shapes all = {0};
     cli_parser parser;
     km_tune_params_init(&options.tune);
-    cli_parser_init(&parser, command, argc, argv);
-    if (parse(&options, &parser)) return parser.exit;
+    if (cli_parse(&parser, &options, command, argc, argv)) return parser.exit;
     if (options.is_worker) return run_worker();
-    int exit = make_shapes(&all, &options, &parser);
+    int exit = check(&options, &parser);
+    if (!exit) exit = make_shapes(&all, &options, &parser);
     if (!exit) exit = prepare(&options);
     cli_interrupts_catch();
     for (int64_t i = 0; i < all.count && !exit && !cli_interrupted(); i++) {
@@ -301,30 +239,46 @@ static int run(const cli_command *command, int argc, char **argv) {
     return exit;
 }
 
+static const char *const space_words[] = {"small", "full", NULL};
+
 static const cli_option options_list[] = {
-    {CLI_FEATURES, "features", 0, "LIST", "numbers of features instead of specs, e.g. 4,8,16"},
-    {CLI_CLUSTERS, "clusters", 'k', "LISTS",
+    {"features", 0, "LIST", "numbers of features instead of specs, e.g. 4,8,16",
+     CLI_TEXT(tune_options, features)},
+    {"clusters", 'k', "LISTS",
      "lists of K, e.g. 3..5,3..12: each with each number of features;\nwith specs: one list, instead of "
-     "theirs"},
-    {CLI_TARGET, "target", 't', "TARGET", "auto (default: the GPU where there is one), cpu, cuda, cuda:N"},
-    {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
-    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. design=tensor; others are tuned"},
-    {CLI_SPACE, "space", 0, "small|full", "how many values of each number are tried; default: small"},
-    {CLI_ALL, "all", 0, NULL, "measure every candidate instead of searching"},
-    {CLI_BUDGET, "budget", 0, "TIME", "for each shape, e.g. 60s, 10m; default: what it takes"},
-    {CLI_FRESH, "fresh", 0, NULL, "forget what an earlier run of this shape measured; default: go on there"},
-    {CLI_POINTS, "points", 'n', "N", "points to measure with; default: more than the caches hold"},
-    {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores"},
-    {CLI_JOBS, "jobs", 'j', "N", "compilers at a time; default: one a core"},
-    {CLI_OUTPUT, "output", 'o', "FILE.yaml",
+     "theirs",
+     CLI_TEXT(tune_options, clusters)},
+    {"target", 't', "TARGET", "auto (default: the GPU where there is one), cpu, cuda, cuda:N",
+     CLI_TEXT(tune_options, changes.target)},
+    {"type", 0, "f32|f64", "element type instead of the spec's", CLI_TEXT(tune_options, changes.type)},
+    {"set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. design=tensor; others are tuned",
+     CLI_BY(cli_take_set, cli_changes, tune_options, changes)},
+    {"space", 0, "small|full", "how many values of each number are tried; default: small",
+     CLI_WORD(int, tune_options, tune.full, space_words)},
+    {"all", 0, NULL, "measure every candidate instead of searching", CLI_FLAG(tune_options, tune.all, 1)},
+    {"budget", 0, "TIME", "for each shape, e.g. 60s, 10m; default: what it takes",
+     CLI_BY(cli_take_seconds, double, tune_options, tune.budget_s)},
+    {"fresh", 0, NULL, "forget what an earlier run of this shape measured; default: go on there",
+     CLI_FLAG(tune_options, tune.fresh, 1)},
+    {"points", 'n', "N", "points to measure with; default: more than the caches hold",
+     CLI_INT(tune_options, tune.points, 1024, (int64_t)1 << 40)},
+    {"threads", 0, "N", "CPU threads; default: all cores", CLI_INT(tune_options, tune.threads, 1, 4096)},
+    {"jobs", 'j', "N", "compilers at a time; default: one a core", CLI_INT(tune_options, tune.jobs, 1, 1024)},
+    {"output", 'o', "FILE.yaml",
      "the table to add to; default: that of this device in\n$XDG_DATA_HOME/kmgen/tuning, which kmgen fit "
-     "reads"},
-    {CLI_JSON, "json", 0, "FILE", "all candidates with what was found; several shapes: a file each"},
-    {CLI_CSV, "csv", 0, "FILE", "the same as a table"},
-    {CLI_PLOT, "plot", 0, "FILE.svg", "a heat map of the candidates' times"},
-    {CLI_COMPILER, "compiler", 0, "FILE", "C compiler for a CPU, NVRTC or its folder for a GPU"},
-    {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},
-    {CLI_WORKER, "worker", 0, NULL, "answer the questions of another kmgen tune (it calls itself)"},
+     "reads",
+     CLI_TEXT(tune_options, tune.table)},
+    {"json", 0, "FILE", "all candidates with what was found; several shapes: a file each",
+     CLI_TEXT(tune_options, outputs[OUT_JSON].path)},
+    {"csv", 0, "FILE", "the same as a table", CLI_TEXT(tune_options, outputs[OUT_CSV].path)},
+    {"plot", 0, "FILE.svg", "a heat map of the candidates' times",
+     CLI_TEXT(tune_options, outputs[OUT_PLOT].path)},
+    {"compiler", 0, "FILE", "C compiler for a CPU, NVRTC or its folder for a GPU",
+     CLI_TEXT(tune_options, tune.compiler)},
+    {"cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help",
+     CLI_TEXT(tune_options, cache_dir)},
+    {"worker", 0, NULL, "answer the questions of another kmgen tune (it calls itself)",
+     CLI_FLAG(tune_options, is_worker, 1)},
     CLI_COMMON_OPTIONS,
 };
 
