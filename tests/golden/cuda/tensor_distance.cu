@@ -127,6 +127,7 @@ struct km_prepared_base {
 }
 
 // ==== Rows of products from centroids ======================================================================
+// Compiled apart: pass/prepare
 // ... lines of a template
 // ... 12 definitions
 
