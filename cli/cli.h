@@ -69,7 +69,7 @@ struct cli_option {
 };
 
 // The offset of a field of that kind; another kind does not compile.
-#define CLI_AT(kind, type, name) (offsetof(type, name) + 0 * sizeof(1 ? (kind *)0 : &((type *)0)->name))
+#define CLI_AT(kind, type, name) (offsetof(type, name) + 0 * sizeof *(1 ? (kind *)0 : &((type *)0)->name))
 #define CLI_BY(take, kind, type, name) take, CLI_AT(kind, type, name), 0, 0, NULL
 #define CLI_TEXT(type, name) CLI_BY(cli_take_text, const char *, type, name)
 #define CLI_FLAG(type, name, value) cli_take_flag, CLI_AT(int, type, name), value, value, NULL
