@@ -250,7 +250,7 @@ static int64_t csr_scores(const km_plan *plan, int64_t centroids) {
 // What passes over CSR points keep: the table of all runs, what threads find of a span, and changes of runs whose sums
 // are owned.
 static int64_t csr_pass_bytes(const km_plan *plan) {
-    enum { SLOT_BYTES = 6224, CHANGES_SHARE = 8, CHANGE_BYTES = 8 };
+    enum { SLOT_BYTES = 6224, CHANGES_SHARE = 2, CHANGE_BYTES = 8 };
     int64_t restarts = restarts_of(plan), slots = restarts * plan->spec.clusters_count, n = plan->points,
             owned = 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++)

@@ -369,8 +369,10 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
             c[f] = mean;
         }
     }
-    // Both depend on the run alone, so its bits do not depend on the other active runs.
-    if ((slot->state.iterations + 1) % REFRESH_PASSES == 0 || slot->changed > moves_most(engine, slot))
+    // Both depend on the run alone, so its bits do not depend on the other active runs. Owned sums are added again
+    // where the lists of changes are full.
+    int is_old = (slot->state.iterations + 1) % REFRESH_PASSES == 0;
+    if (is_old || (!slot->sums_by_owner && slot->changed > moves_most(engine, slot)))
         slot->mode = KM_CPU_REFRESH;
     km_cpu_slot_tables(engine, slot);
     return shift;

@@ -8,7 +8,7 @@
 
 enum {
     SPARSE_CHANGES_SHARE =
-        8, // a piece lists changes of one in so many points; beyond that all are added again
+        2, // a piece lists changes of one in so many points, which are two additions each; beyond that all are added
     SPARSE_FEATURES_AT_A_TIME = 64, // of a table that is filled
     SPARSE_PARALLEL_MIN = 1 << 16   // numbers of a step that all threads share
 };

@@ -17,7 +17,9 @@ enum {
     RESOLVED = 16,                  // columns of scores in double at a time
     SEED_LANES = 4,                 // candidates of a seeding side by side
     ADDED_RUNS = 4,                 // runs that all rows are added to side by side, at most ...
-    ADDED_BYTES = 24 * 1024         // ... while their sums are no more than this
+    ADDED_BYTES = 24 * 1024,        // ... while their sums are no more than this
+    SUM_AHEAD = 4,                  // points between the one that is fetched and the one that joins a sum ...
+    SUM_AHEAD_MOST = 256            // ... of which so many nonzeros are fetched
 };
 
 // Rows and the columns of a panel.
@@ -175,6 +177,14 @@ KM_TARGET static void km_nearest(run_found *found, const cpu_sparse_chunk *chunk
     }
 }
 
+// Where a point's nonzeros are.
+KM_INLINE void km_sum_row(int64_t *at, int64_t *end, const cpu_sparse_sum *of, int64_t point) {
+    const int64_t chunk = point / KM_CHUNK_POINTS;
+    const uint32_t *starts = of->starts + chunk * (KM_CHUNK_POINTS + 1) + point % KM_CHUNK_POINTS;
+    *at = of->chunk_first[chunk] + starts[0];
+    *end = of->chunk_first[chunk] + starts[1];
+}
+
 // Ambiguous rows, and changes --------------------------------------------------------------------------------------
 
 // A run whose sums get all rows of a span, and their labels.
@@ -273,11 +283,18 @@ KM_TARGET static void km_add_all_$width(const cpu_sparse_chunk *chunk, const add
 KM_TARGET static void km_sum_$width(const cpu_sparse_sum *of) {
     const uint$width_t *indices = (const uint$width_t *)of->indices;
     const km_real *values = (const km_real *)of->values;
+    int64_t at, end;
     for (int64_t i = 0; i < of->count; i++) {
-        const int64_t point = of->marks[i] / 2, chunk = point / KM_CHUNK_POINTS,
-                      row = point % KM_CHUNK_POINTS;
-        const uint32_t *starts = of->starts + chunk * (KM_CHUNK_POINTS + 1) + row;
-        int64_t at = of->chunk_first[chunk] + starts[0], end = of->chunk_first[chunk] + starts[1];
+        if (i + SUM_AHEAD < of->count) { // rows of a cluster lie apart: nothing else fetches the next ones
+            km_sum_row(&at, &end, of, of->marks[i + SUM_AHEAD] / 2);
+            if (end > at + SUM_AHEAD_MOST) end = at + SUM_AHEAD_MOST;
+            for (int64_t a = at; a < end; a += 64 / (int64_t)sizeof *indices)
+                __builtin_prefetch(indices + a, 0, 0);
+            for (int64_t a = at; a < end; a += 64 / (int64_t)sizeof *values)
+                __builtin_prefetch(values + a, 0, 0);
+        }
+        const int64_t point = of->marks[i] / 2;
+        km_sum_row(&at, &end, of, point);
         double weight = of->weights ? of->weights[point] : 1.0;
         if (weight == 0) continue;
         if (of->marks[i] % 2) weight = -weight;

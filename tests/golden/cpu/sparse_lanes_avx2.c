@@ -8,4 +8,4 @@
 // ... lines of a template
 #include "runtime/cpu/sparse.h"
 
-// ... 53 definitions
+// ... 54 definitions

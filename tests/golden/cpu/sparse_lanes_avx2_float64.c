@@ -16,7 +16,9 @@ enum {
     RESOLVED = 16,                  // columns of scores in double at a time
     SEED_LANES = 4,                 // candidates of a seeding side by side
     ADDED_RUNS = 4,                 // runs that all rows are added to side by side, at most ...
-    ADDED_BYTES = 24 * 1024         // ... while their sums are no more than this
+    ADDED_BYTES = 24 * 1024,        // ... while their sums are no more than this
+    SUM_AHEAD = 4,                  // points between the one that is fetched and the one that joins a sum ...
+    SUM_AHEAD_MOST = 256            // ... of which so many nonzeros are fetched
 };
 
 // ... 1 definition
@@ -450,7 +452,7 @@ KM_INLINE void km_slacks(km_real *slack, const uint32_t *starts, const float *no
     }
 }
 
-// ... 2 definitions
+// ... 3 definitions
 
 // The nearest centroid in double, the lowest index among equals: as km_cpu_finish_models has it.
 KM_TARGET __attribute__((noinline)) static int64_t km_resolve_8(const cpu_sparse_chunk *chunk,

@@ -41,4 +41,4 @@ KM_INLINE void km_search(run_found *found, int64_t at, const km_real *scores, co
     found->ambiguous[at / 64] |= ambiguous << at % 64;
 }
 
-// ... 43 definitions
+// ... 44 definitions

@@ -8,4 +8,4 @@
 #define KM_TRANSPOSE KM_TRANSPOSE_DOUBLES
 #include "runtime/cpu/sparse.h"
 
-// ... 52 definitions
+// ... 53 definitions

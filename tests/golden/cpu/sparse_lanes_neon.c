@@ -14,4 +14,4 @@
     KM_TRANSPOSE_PLAIN(to, to_step, from, from_step, DOUBLES)
 #include "runtime/cpu/sparse.h"
 
-// ... 53 definitions
+// ... 54 definitions
