@@ -8,12 +8,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,7 +81,7 @@ static void fd_path(char path[48], int fd) {
 static int open_unnamed(const km_file_writer *writer, mode_t mode) {
     char folder[4096], self[48];
     folder_of(folder, sizeof folder, writer->path);
-    int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
     if (fd < 0) return -1;
     fd_path(self, fd);
     if (access(self, F_OK) == 0) return fd; // without /proc it could not get its name
@@ -90,7 +93,7 @@ static int open_unnamed(const km_file_writer *writer, mode_t mode) {
 static int open_named(km_file_writer *writer, mode_t mode) {
     for (int tries = 0; tries < 100; tries++) {
         name_temporary(writer);
-        int fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        int fd = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         if (fd < 0 && errno == EEXIST) continue;
         if (fd < 0) break;
         struct stat info;
@@ -175,6 +178,39 @@ void km_file_add(km_file_writer *writer, const void *bytes, int64_t size) {
             size -= done;
         }
     }
+}
+
+// How far into its page an address, or a place in a file, is.
+static int64_t in_page(int64_t at) {
+    return at % sysconf(_SC_PAGESIZE);
+}
+
+char *km_file_reserve(km_file_writer *writer, int64_t size) {
+    struct statfs info;
+    if (writer->reason || writer->is_stdout || writer->is_in_place) return NULL;
+    if (fstatfs(writer->fd, &info) != 0 || info.f_type != TMPFS_MAGIC) return NULL;
+    int64_t at = lseek(writer->fd, 0, SEEK_CUR), before = in_page(at);
+    if (at < 0 || ftruncate(writer->fd, at + size) != 0) return NULL;
+    char *pages =
+        mmap(NULL, (size_t)(before + size), PROT_READ | PROT_WRITE, MAP_SHARED, writer->fd, at - before);
+    return pages == MAP_FAILED ? NULL : pages + before;
+}
+
+// A write to a page that the file system has no room for would end the process. Linux before 5.14 does not give pages
+// ahead of it.
+int km_file_take_pages(char *part, int64_t size) {
+#ifdef MADV_POPULATE_WRITE
+    int64_t before = in_page((intptr_t)part);
+    return madvise(part - before, (size_t)(before + size), MADV_POPULATE_WRITE) == 0;
+#else
+    return 0;
+#endif
+}
+
+void km_file_filled(km_file_writer *writer, char *bytes, int64_t size, int is_whole) {
+    int64_t before = in_page((intptr_t)bytes);
+    munmap(bytes - before, (size_t)(before + size));
+    if (is_whole && lseek(writer->fd, size, SEEK_CUR) < 0) writer->reason = errno;
 }
 
 // Gives the new file the mode and owner of the one that it will replace. Where the group cannot be kept, the new group

@@ -24,6 +24,13 @@ typedef struct km_file_writer {
 // missing or read-only.
 km_status km_file_begin(km_file_writer *writer, const char *path, km_error *err);
 void km_file_add(km_file_writer *writer, const void *bytes, int64_t size); // commit says what failed
+// The next `size` bytes of a file in memory (tmpfs), for several threads to fill side by side, where a write waits for
+// all others. NULL: it is no such file. Each thread takes the pages of a part before it writes there; zero: there are
+// none. km_file_filled ends it before anything else is called: with `is_whole` the bytes are part of the file, else it
+// is as before, and km_file_add may write them, or say why not.
+char *km_file_reserve(km_file_writer *writer, int64_t size);
+int km_file_take_pages(char *part, int64_t size);
+void km_file_filled(km_file_writer *writer, char *bytes, int64_t size, int is_whole);
 // To the disk, then into place in one step, with the mode (and, where permitted, the owner) of the file that was there.
 km_status km_file_commit(km_file_writer *writer, km_error *err);
 void km_file_abandon(km_file_writer *writer); // remove; allowed after commit or a failed begin

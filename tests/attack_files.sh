@@ -41,6 +41,14 @@ if mount -t tmpfs -o size=16k kmgen small 2>/dev/null; then
         expect "$option on a full disk left a file" [ ! -e "$file" ]
         expect "something is left on the full disk" nothing_left small
     done
+    # Rows that threads put to their places: the pages are asked for first.
+    mount -o remount,size=3m small
+    head -c 4800000 /dev/zero >zeros.f32
+    run fit zeros.f32 --features 1 -k 1 --target cpu -q --labels small/rows.npy
+    expect "rows on a full disk: status $status" [ "$status" = 1 ]
+    expect "rows on a full disk have no reason" said 'No space left on device'
+    expect "rows on a full disk left a file" [ ! -e small/rows.npy ]
+    expect "something of rows is left on the full disk" nothing_left small
 else
     echo "mounting is not permitted here: no full disk"
 fi
