@@ -479,8 +479,17 @@ static km_status find_parts(km_source_part *parts, int64_t *count, const char *c
     return KM_OK;
 }
 
+// The first section, where nothing but comments is above it: those are a design's own, and what designs share of a text
+// must be the same.
+static const char *first_section(const char *code) {
+    const char *at = code;
+    while (*at && !is_ruler(at) && (*at == '\n' || begins_with(at, "//"))) at = line_next(at);
+    return is_ruler(at) ? at : code;
+}
+
 static km_status fill_part(km_source_part *part, const char *head, const char *code, km_error *err) {
     km_text out = {0};
+    code = first_section(code);
     for (const char *line = head; line < km_source_code(head); line = line_next(line))
         if (begins_with(line, "// needs: ")) km_text_add(&out, line, line_next(line) - line);
     if (strchr(part->name, '/')) // such parts share more than each of them uses

@@ -58,7 +58,8 @@ enum {
 };
 
 // The parts of a text, in the order in which their names are first there; one part where there is no name. What the
-// parts of one text have in common is all that another text of the same type and number of features shares with it.
+// parts of one text have in common is all that another text of the same type and number of features shares with it:
+// comments above the first section are in none.
 km_status km_source_parts(km_source_part *parts, int64_t *count, const char *text, km_error *err);
 void km_source_parts_clear(km_source_part *parts, int64_t count);
 

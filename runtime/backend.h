@@ -175,6 +175,10 @@ struct km_backend {
     km_status (*compile)(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, struct km_asking *asking,
                          km_error *err);
+    // The machine code of a part of a text that came with the library, and what the compiler said of it, both the
+    // caller's. Returns whether it is there. NULL: nothing came.
+    int (*prebuilt)(char **binary, int64_t *size, char **log, const km_device *device, const char *text,
+                    int64_t text_size);
     // Milliseconds to read so many bytes of the device's memory once, the least of `times`.
     km_status (*read)(km_device *device, double *ms, int64_t bytes, int64_t threads, int times,
                       km_error *err);

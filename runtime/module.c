@@ -222,11 +222,18 @@ static int read_log(part *p) {
     return p->log != NULL;
 }
 
-// 1 when the cache had it whole, and still knows how much it spills where the log says that.
-static int look_up(part *p, const km_device *device) {
-    int found = km_cache_look_up(&p->entry, &p->binary, &p->size);
+// 1 when the cache had it whole, and still knows how much it spills where the log says that; or when it came with the
+// library.
+static int look_up(part *p, const build *b) {
+    const km_device *device = b->module->device;
+    const km_backend *backend = device->backend;
+    int found = b->cache->is_private ? 0 : km_cache_look_up(&p->entry, &p->binary, &p->size);
     p->was_damaged = found < 0;
-    p->was_cached = found > 0 && (read_log(p) || !device->backend->spills || !device->facts.has_compiler);
+    p->was_cached = found > 0 && (read_log(p) || !backend->spills || !device->facts.has_compiler);
+    if (!p->was_cached) part_clear(p);
+    if (found == 0 && backend->prebuilt)
+        p->was_cached =
+            backend->prebuilt(&p->binary, &p->size, &p->log, device, p->own.text, p->own.text_size);
     if (!p->was_cached) part_clear(p);
     return p->was_cached;
 }
@@ -244,8 +251,7 @@ static km_status make_part(part *p, const build *b) {
     if (b->cache->is_private) return compile_part(p, b, &p->err);
     km_cache_lock(&p->entry, b->asking);
     status = km_asking_status(b->asking, &p->err);
-    if (status == KM_OK && (b->is_anew || !look_up(p, b->module->device)))
-        status = compile_part(p, b, &p->err);
+    if (status == KM_OK && (b->is_anew || !look_up(p, b))) status = compile_part(p, b, &p->err);
     km_cache_unlock(&p->entry);
     return status;
 }
@@ -292,7 +298,7 @@ static int64_t take_cached(build *b, int may_begin) {
         part_clear(p);
         p->was_damaged = 0; // told once
         p->status = KM_OK;
-        if (!p->is_left && !b->cache->is_private && !b->is_anew) look_up(p, b->module->device);
+        if (!p->is_left && !b->is_anew) look_up(p, b);
     }
     leave_out(b, may_begin);
     for (int64_t i = 0; i < b->count; i++)

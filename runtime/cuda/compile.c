@@ -19,10 +19,15 @@
 static const char *const options_of_all[] = {"--std=c++17", "--ptxas-options=-v", "--fmad=true"};
 enum { OPTIONS_OF_ALL = sizeof options_of_all / sizeof options_of_all[0], OPTIONS_MAX = OPTIONS_OF_ALL + 2 };
 
-void km_nvrtc_id(char *text, int64_t size, const km_nvrtc *nvrtc, int arch) {
-    int64_t at = snprintf(text, (size_t)size, "nvrtc %d.%d sm_%d", nvrtc->major, nvrtc->minor, arch);
+void km_nvrtc_options(char *text, int64_t size, int arch) {
+    int64_t at = snprintf(text, (size_t)size, "sm_%d", arch);
     for (int i = 0; i < OPTIONS_OF_ALL && at < size; i++)
         at += snprintf(text + at, (size_t)(size - at), " %s", options_of_all[i]);
+}
+
+void km_nvrtc_id(char *text, int64_t size, const km_nvrtc *nvrtc, int arch) {
+    int64_t at = snprintf(text, (size_t)size, "nvrtc %d.%d ", nvrtc->major, nvrtc->minor);
+    if (at < size) km_nvrtc_options(text + at, size - at, arch);
 }
 
 // The first "PATH(LINE): error: WHAT" of the log, as "line LINE: WHAT".

@@ -98,6 +98,7 @@ typedef struct km_cuda_device {
     const km_driver *driver;
     km_nvrtc nvrtc;           // library NULL: not found ...
     char nvrtc_missing[1024]; // ... and why
+    int driver_major;         // of the CUDA that its driver is for
     int ordinal;
     km_cu_device handle;
     km_cu_context context; // the primary one
@@ -206,6 +207,11 @@ void km_cuda_kernels_unload(km_kernels **base);
 // Makes the device's context that of the calling thread, until km_cuda_leave.
 km_status km_cuda_enter(const km_cuda_device *device, km_error *err);
 void km_cuda_leave(const km_cuda_device *device);
+
+// prebuilt.c
+// As `prebuilt` of a backend.
+int km_cuda_prebuilt(char **binary, int64_t *size, char **log, const km_device *base, const char *text,
+                     int64_t text_size);
 
 // read.c
 km_status km_cuda_read(km_device *base, double *ms, int64_t bytes, int64_t threads, int times, km_error *err);

@@ -112,10 +112,11 @@ static km_status find_device(km_cuda_device *device, int ordinal, const char *co
         goto done;
     }
     device->ordinal = ordinal;
+    device->driver_major = driver->version / 1000;
     KM_CU(cuDeviceGet(&device->handle, ordinal));
     KM_TRY_GOTO(recall_facts(&device->base.facts, driver, device->handle, ordinal, err));
     km_error missing = {""};
-    if (km_nvrtc_open(&device->nvrtc, compiler, driver->version / 1000, &missing) != KM_OK)
+    if (km_nvrtc_open(&device->nvrtc, compiler, device->driver_major, &missing) != KM_OK)
         snprintf(device->nvrtc_missing, sizeof device->nvrtc_missing, "%s", missing.text);
     device->base.facts.has_compiler = device->nvrtc.library != NULL;
 done:
@@ -169,8 +170,9 @@ km_status km_cuda_compiler_recall(km_device **out, int ordinal, const char *comp
     memcpy(&known, bytes, sizeof known);
     device->base.facts = known.facts;
     device->ordinal = ordinal;
+    device->driver_major = known.driver_version / 1000;
     *out = &device->base;
-    km_status status = km_nvrtc_open(&device->nvrtc, compiler, known.driver_version / 1000, NULL);
+    km_status status = km_nvrtc_open(&device->nvrtc, compiler, device->driver_major, NULL);
     if (status != KM_OK) km_cuda_device_close(out);
     return status;
 }

@@ -143,7 +143,8 @@ km_status km_nvrtc_compile(const km_nvrtc *nvrtc, int arch, const char *source_p
 // Opens NVRTC and compiles an empty text: done while a driver starts, the first text need not wait for what NVRTC does
 // but once.
 void km_nvrtc_begin(const char *path);
-// Options for the compiler, as they enter the cache's key.
+// Options for the compiler, as they enter the cache's key; with its version, and without.
+void km_nvrtc_options(char *text, int64_t size, int arch);
 void km_nvrtc_id(char *text, int64_t size, const km_nvrtc *nvrtc, int arch);
 
 km_status km_cuda_fail(km_error *err, const km_driver *driver, km_cu_result result, const char *call);

@@ -484,6 +484,9 @@ const km_backend km_backend_cuda = {
     .compiler_name = km_cuda_compiler_name,
     .compiler_id = km_cuda_compiler_id,
     .compile = km_cuda_compile,
+#if KM_WITH_ZLIB
+    .prebuilt = km_cuda_prebuilt,
+#endif
     .spills = km_cuda_spills,
     .read = km_cuda_read,
     .resident_open = km_cuda_resident_open,

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+// Machine code that comes with the library: a set of one architecture and two numbers of features is made, and a fit's
+// compiler, on a device that runs nothing (fake/cuda.c), then compiles none of what is in it.
+//
+//     test_prebuilt WRITER FOLDER NVRTC
+//
+// WRITER makes the set in FOLDER, where it is kept. Exits 77 (skipped) where NVRTC, a folder, is not there.
+#include "../runtime/cuda/cuda.h"
+#include "../runtime/cuda/prebuilt.h"
+#include "../runtime/file.h"
+#include "quiet_check.h"
+#include "scratch.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <kmgen/module.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/kmgen-test-XXXXXX"; // the suite's own, removed at the end
+static char set_path[4200];                      // of the set
+static const char *set_folder, *nvrtc;
+
+enum { FEATURES = 3 };
+
+// A plan of the type and number of features that the set has, and its text.
+static void emit(km_source *source, const char *design, const char *clusters) {
+    km_error err = {{0}};
+    km_spec spec;
+    km_plan plan;
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_source_init(source);
+    spec.features = FEATURES;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, clusters, &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", design, &err), KM_OK);
+    ck_assert_msg(km_plan_make(&plan, &spec, NULL, &err) == KM_OK, "%s", err.text);
+    ck_assert_int_eq(km_source_emit(source, &plan, NULL, &err), KM_OK);
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+}
+
+// Whether the set has the machine code of a text.
+static int is_there(const char *text, int64_t text_size, int arch, int driver_major) {
+    km_cuda_device device = {.driver_major = driver_major};
+    char *binary = NULL, *log = NULL;
+    int64_t size = 0;
+    device.base.facts.target = (km_target){KM_TARGET_CUDA, arch};
+    int found = km_cuda_prebuilt(&binary, &size, &log, &device.base, text, text_size);
+    if (found)
+        ck_assert(size > 1000 && !memcmp(binary, "\177ELF", 4) && strstr(log, "Function properties for"));
+    free(binary);
+    free(log);
+    return found;
+}
+
+// Whatever the design and the list of K: all but the pass.
+START_TEST(all_but_the_pass_is_there) {
+    static const char *const designs[] = {"tensor", "registers", "tiled", "tensor"};
+    static const char *const lists[] = {"2..9", "3,4", "300", "7"};
+    km_error err = {{0}};
+    km_source source;
+    km_source_part parts[KM_SOURCE_PARTS_MAX];
+    char *starter;
+    int64_t count = 0, size;
+    km_cuda_prebuilt_folder = set_folder;
+    emit(&source, designs[_i], lists[_i]);
+    ck_assert_int_eq(km_source_parts(parts, &count, source.text, &err), KM_OK);
+    ck_assert_int_ge(count, 7);
+    for (int64_t i = 0; i < count; i++) {
+        int found = is_there(parts[i].text, parts[i].size, 90, 13);
+        ck_assert_msg(found == !km_source_is_pass(&parts[i]), "%s, K = %s: %s", designs[_i], lists[_i],
+                      parts[i].name);
+    }
+    ck_assert_int_eq(km_source_starter(&starter, &size, &source.plan, NULL, &err), KM_OK);
+    ck_assert_int_eq(starter != NULL, !strcmp(designs[_i], "tensor"));
+    if (starter) ck_assert(is_there(starter, size, 90, 13));
+    free(starter);
+    km_source_parts_clear(parts, count);
+    km_source_clear(&source);
+}
+END_TEST
+
+// What a fit's compiler is given: the pass.
+START_TEST(a_fit_compiles_its_pass_alone) {
+    km_error err = {{0}};
+    km_spec spec;
+    km_warmed done;
+    km_warm_params params;
+    km_source source;
+    km_source_part parts[KM_SOURCE_PARTS_MAX];
+    char cache[256];
+    int64_t count = 0, passes = 0, compiled = 0;
+    emit(&source, "registers", "2,3");
+    ck_assert_int_eq(km_source_parts(parts, &count, source.text, &err), KM_OK);
+    for (int64_t i = 0; i < count; i++) passes += km_source_is_pass(&parts[i]);
+    km_source_parts_clear(parts, count);
+    km_source_clear(&source);
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    km_spec_init(&spec);
+    spec.features = FEATURES;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2,3", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "registers", &err), KM_OK);
+    km_warm_params_init(&params);
+    params.module.cache_dir = cache;
+    params.module.compiler = nvrtc;
+    km_cuda_prebuilt_folder = set_folder;
+    km_status status = km_cache_warm(&done, &spec, 1, &params, &err);
+    ck_assert_msg(status == KM_OK, "%s", err.text);
+    km_spec_clear(&spec);
+    DIR *listed = opendir(cache);
+    ck_assert_ptr_nonnull(listed);
+    for (struct dirent *item; (item = readdir(listed));) compiled += strstr(item->d_name, ".cu") != NULL;
+    closedir(listed);
+    ck_assert_int_eq(compiled, passes);
+}
+END_TEST
+
+// Whether loading is there, with so much behind its text.
+static int find(int arch, int driver_major, const char *behind) {
+    km_error err = {{0}};
+    km_source source;
+    km_source_part parts[KM_SOURCE_PARTS_MAX];
+    int64_t count = 0;
+    int found = -1;
+    emit(&source, "tensor", "5,9");
+    ck_assert_int_eq(km_source_parts(parts, &count, source.text, &err), KM_OK);
+    for (int64_t i = 0; i < count; i++) {
+        char text[1 << 17];
+        if (strcmp(parts[i].name, "load") != 0) continue;
+        int size = snprintf(text, sizeof text, "%s%s", parts[i].text, behind);
+        found = is_there(text, size, arch, driver_major);
+    }
+    km_source_parts_clear(parts, count);
+    km_source_clear(&source);
+    return found;
+}
+
+// Copies the set into the suite's folder, with one byte of each `step` changed from `from` on.
+static void damage(int64_t from, int64_t step, int64_t length) {
+    km_error err = {{0}};
+    char *bytes, path[256];
+    int64_t size;
+    ck_assert_int_eq(km_file_read(&bytes, &size, set_path, 0, &err), KM_OK);
+    for (int64_t i = from; i < size; i += step) bytes[i] ^= 1;
+    snprintf(path, sizeof path, "%s/" KM_PREBUILT_FILE, folder, 90);
+    ck_assert_int_eq(km_file_write(path, bytes, length < size ? length : size, &err), KM_OK);
+    free(bytes);
+}
+
+START_TEST(nothing_else_is_found) {
+    km_cuda_prebuilt_folder = set_folder;
+    ck_assert(find(90, 13, "") && find(90, 14, ""));
+    ck_assert(!find(90, 13, "\n"));
+    ck_assert(!find(80, 13, "")); // no set
+    ck_assert(!find(90, 1, ""));  // a driver that may not take it
+    km_cuda_prebuilt_folder = folder;
+    damage(0, INT64_MAX / 2, INT64_MAX);
+    ck_assert_int_eq(find(90, 13, ""), 0);
+    const int64_t data = 4000, all = INT64_MAX;
+    damage(data, 500, all);
+    ck_assert_int_eq(find(90, 13, ""), 0);
+    damage(all, 1, all);
+    ck_assert_int_eq(find(90, 13, ""), 1); // a copy
+    damage(all, 1, data);
+    ck_assert_int_eq(find(90, 13, ""), 0);
+    damage(all, 1, 10);
+    ck_assert_int_eq(find(90, 13, ""), 0);
+}
+END_TEST
+
+static int make_set(const char *writer) {
+    char command[9000];
+    snprintf(command, sizeof command, "'%s' '%s' 90 3,24 '%s'", writer, set_path, nvrtc);
+    return system(command);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) {
+        fputs("usage: test_prebuilt WRITER FOLDER NVRTC\n", stderr);
+        return 2;
+    }
+    set_folder = argv[2];
+    nvrtc = argv[3];
+    snprintf(set_path, sizeof set_path, "%s/" KM_PREBUILT_FILE, set_folder, 90);
+    if (access(nvrtc, R_OK) != 0) {
+        puts("prebuilt: skipped, no NVRTC");
+        return 77;
+    }
+    if (!mkdtemp(folder) || make_set(argv[1]) != 0) return 99;
+    Suite *suite = suite_create("prebuilt");
+    TCase *tests = tcase_create("prebuilt");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, all_but_the_pass_is_there, 0, 4);
+    tcase_add_test(tests, a_fit_compiles_its_pass_alone);
+    tcase_add_test(tests, nothing_else_is_found);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    remove_folder(folder);
+    return failed != 0;
+}
