@@ -401,6 +401,29 @@ START_TEST(blank_beginning) {
 }
 END_TEST
 
+// A line of spaces takes no memory, whatever its length: alone, and around rows.
+START_TEST(blank_lines_of_any_length) {
+    params.format = "csv";
+    ck_assert_int_eq(mkfifo("pipe", 0600), 0);
+    for (int rows = 0; rows < 2; rows++) {
+        run(rows ? "{ head -c 48M /dev/zero | tr '\\0' ' '; echo; seq 100 | sed 's/$/,1/'; "
+                   "head -c 48M /dev/zero | tr '\\0' ' '; } >pipe &"
+                 : "head -c 48M /dev/zero | tr '\\0' ' ' >pipe &");
+        int64_t before = resident_kib();
+        if (rows) {
+            double last[2];
+            ck_assert_msg(km_data_open(&data, "pipe", &params, &err) == KM_OK, "%s", err.text);
+            ck_assert_int_eq(km_data_points(data), 100);
+            ck_assert_int_eq(km_data_read(last, data, 99, 1, KM_FLOAT64, &err), KM_OK);
+            ck_assert(last[0] == 100 && last[1] == 1);
+        } else {
+            refuse_file("pipe", KM_ERROR_DATA, "pipe has no rows");
+        }
+        ck_assert_int_lt(resident_kib() - before, 24 << 10);
+    }
+}
+END_TEST
+
 // Rows, lines and words that are longer than the window.
 START_TEST(long_text) {
     enum { N = 200000 };
@@ -927,6 +950,7 @@ int main(void) {
     tcase_add_test(tests, weights_and_nan);
     tcase_add_test(tests, whitespace_takes_no_memory);
     tcase_add_test(tests, blank_beginning);
+    tcase_add_test(tests, blank_lines_of_any_length);
     tcase_add_test(tests, long_text);
     tcase_add_test(tests, many_rows);
     if (km_built_with(KM_PART_ZLIB)) tcase_add_test(tests, packed_text);

@@ -299,13 +299,22 @@ static void cut(km_batch *batch, const km_blocks *blocks) {
     }
 }
 
+// Of a record that so far is nothing but spaces, however many, one is kept: they take no memory.
+static int drop_spaces(km_blocks *blocks) {
+    const unsigned char *bytes = blocks->buffer;
+    if (blocks->size < 2 || bytes[0] != ' ' || memcmp(bytes, bytes + 1, (size_t)(blocks->size - 1)) != 0)
+        return 0;
+    blocks->size = 1;
+    return 1;
+}
+
 km_status km_blocks_next(km_batch *batch, km_blocks *blocks, km_error *err) {
     move_on(blocks);
     for (;;) {
         KM_TRY(km_blocks_fill(blocks, blocks->capacity, err));
         cut(batch, blocks);
         if (batch->count || (blocks->is_last && blocks->size == 0)) break;
-        KM_TRY(km_blocks_grow(blocks, err));
+        if (!drop_spaces(blocks)) KM_TRY(km_blocks_grow(blocks, err));
     }
     blocks->taken = batch->starts[batch->count] - blocks->buffer;
     return KM_OK;
