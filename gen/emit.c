@@ -287,7 +287,7 @@ static km_status set_host_names(km_env *env, const km_plan *plan, const char *bo
     km_env_set_flag(env, "float64", spec->type == KM_FLOAT64);
     km_env_set_flag(env, "weighted", plan->weighted);
     km_env_set_flag(env, "track_labels", plan->track_labels);
-    km_env_set_flag(env, "finish_tiles", KM_FINISH_HAS_TILES(spec->features));
+    km_env_set_flag(env, "many_features", KM_FINISH_HAS_TILES(spec->features));
     km_env_set_flag(env, "avx2", !is_cuda && spec->target.arch == KM_ISA_AVX2);
     km_env_set_flag(env, "avx512", !is_cuda && spec->target.arch == KM_ISA_AVX512);
     km_env_set_flag(env, "has_constants", strstr(body, " km_constants;") != NULL);

@@ -405,7 +405,7 @@ static void check_seeds_of(rig *r, ref_data points, int weighted, int64_t picks)
 
 // Integers: every sum is exact in both types. Blobs: float64 only, where rounding moves no draw of these seeds.
 START_TEST(seeds_equal_the_reference) {
-    int64_t d = (int64_t[]){1, 2, 5, 16}[_i / 2];
+    int64_t d = (int64_t[]){1, 2, 5, 16, 19, 100}[_i / 2];
     int weighted = _i % 2;
     if (!is_sampled_of_engine(d)) return;
     for (int t = 0; t < 2; t++) {
@@ -733,7 +733,7 @@ END_TEST
 // On integer grids scores are exactly representable: ties go to the lowest index, so weights are exact.
 START_TEST(pass_breaks_ties_to_the_lowest_index) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
-    int64_t d = (int64_t[]){1, 2, 3, 4, 8}[_i / 2];
+    int64_t d = (int64_t[]){1, 2, 3, 4, 8, 32}[_i / 2];
     km_error err = {{0}};
     const km_stop stop = {.max_iter = 1};
     rig r;
@@ -752,7 +752,7 @@ START_TEST(pass_breaks_ties_to_the_lowest_index) {
     RIG_MUST(r.engine->backend->run_passes(r.engine, states, &passes, &stop, 1, &err), &err);
     for (int64_t slot = 0; slot < 3; slot++) {
         int64_t k = rig_slot_clusters(&r, slot);
-        double after[64], weights[8], expected[8] = {0}, *before = spread_rows(&r.loaded, k);
+        double after[8 * 32], weights[8], expected[8] = {0}, *before = spread_rows(&r.loaded, k);
         ref_assign(labels, NULL, &r.loaded, before, k);
         for (int64_t i = 0; i < points.n; i++) expected[labels[i]]++;
         RIG_MUST(r.engine->backend->slot_read(r.engine, slot, after, weights, &err), &err);
@@ -1643,7 +1643,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(load, load_is_the_same_in_any_unit, 0, 2);
     tcase_add_test(load, load_of_a_value_far_out);
     tcase_add_test(load, load_refuses_squares_that_do_not_fit);
-    tcase_add_loop_test(seed, seeds_equal_the_reference, 0, 8);
+    tcase_add_loop_test(seed, seeds_equal_the_reference, 0, 12);
     tcase_add_test(seed, seeds_go_on_without_distinct_points);
     tcase_add_test(seed, seeds_of_float32_are_distinct);
     tcase_add_loop_test(pass, pass_equals_the_reference, 0, 2 * FEATURES_COUNT);
@@ -1652,7 +1652,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(uneven, pass_holds_on_uneven_data, 0, 2);
     tcase_add_loop_test(uneven, pass_holds_with_a_centroid_far_away, 0, 4);
     tcase_add_loop_test(pass, pass_of_many_clusters_equals_the_reference, 0, 4);
-    tcase_add_loop_test(pass, pass_breaks_ties_to_the_lowest_index, 0, 10);
+    tcase_add_loop_test(pass, pass_breaks_ties_to_the_lowest_index, 0, 12);
     tcase_add_loop_test(run, runs_equal_the_reference, 0, 8);
     tcase_add_test(run, few_changes_stop_a_run);
     tcase_add_loop_test(run, changed_labels_are_counted, 0, 12);

@@ -104,7 +104,7 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "k_max", k_max);
     km_env_set_int(env, "vector", 16 / km_type_bytes(spec->type));
     km_env_set_flag(env, "async_copies", spec->target.arch >= 80);
-    km_env_set_flag(env, "finish_tiles", KM_FINISH_HAS_TILES(spec->features));
+    km_env_set_flag(env, "many_features", KM_FINISH_HAS_TILES(spec->features));
     km_env_set_flag(env, "prepares_coefficients",
                     0); // whether update.cu computes the coefficients of the next pass
     name_numbers(env, plan);

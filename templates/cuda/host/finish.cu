@@ -2,7 +2,7 @@
 // Labels, distances, sums of one K: the last read -----------------------------------------------------------------
 
 enum {
-    //@ if finish_tiles
+    //@ if many_features
     HOST_FINISH_POINTS = KM_FINISH_PIECE_POINTS(D), // that a block adds up
     HOST_FINISH_SLICE = 64                          // chunks at a time
     //@ else
@@ -15,7 +15,7 @@ struct host_finish {
     host_model model;
     host_memory sums, partial, nearest, margin, labels;
     double *host = nullptr; // k x KM_FINISH_SUMS
-    //@ if finish_tiles
+    //@ if many_features
     int bytes = 0, tile_rows = 0; // of shared memory, and rows there, where km_finish_tiles is used
     //@ else
     int bytes = 0; // of shared memory, where km_finish_few_clusters is used
@@ -41,7 +41,7 @@ static int host_finish_slice(const $name_fit *fit, host_finish *f, long long fir
     f->model.args.first = first;
     f->model.args.count = count;
     if (f->bytes > 0) {
-        //@ if finish_tiles
+        //@ if many_features
         const int warps = host_parts(f->tile_rows, KM_TILE_WARP_ROWS);
         km_finish_tiles<<<(unsigned)blocks, (unsigned)host_parts(warps, 4) * 128, (size_t)f->bytes>>>(
             f->model.args, weights, partial, k, 0, 1, f->tile_rows);
@@ -68,7 +68,7 @@ static int host_finish_slice(const $name_fit *fit, host_finish *f, long long fir
     return $upper_OK;
 }
 
-//@ if finish_tiles
+//@ if many_features
 // Shared memory for all rows of K centroids; else for so many that it holds; else none.
 static int host_finish_shared(const $name_fit *fit, host_finish *f, long long k) {
     enum { IN_TEXT = 512 };

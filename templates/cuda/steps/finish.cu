@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Finish: labels, distances and sums of the models in one last pass. Labels are
-//@ if finish_tiles
+//@ if many_features
 // bitwise those of every other backend. km_finish_tiles does all of it; for more clusters than it takes, km_assign
 // writes each point's label and distances, and km_finish_chunks adds them. Sums of pieces, or chunks, are added in
 // index order.
@@ -132,7 +132,7 @@ __device__ __forceinline__ finish_point finish_decide(const finish_nearest &foun
 
 // ==== Finishing: models
 // Compiled apart: finish/models
-//@ if finish_tiles
+//@ if many_features
 //@ include cuda/steps/finish_tiles.cu
 //@ else
 //@ include cuda/steps/finish_few.cu

@@ -81,7 +81,7 @@ static __device__ __noinline__ double silhouette_exact(const km_real *x, const d
 }
 
 //@ end
-//@ if finish_tiles
+//@ if many_features
 //@ include cuda/steps/silhouette_tiles.cu
 //@ else
 //@ include cuda/steps/silhouette_few.cu

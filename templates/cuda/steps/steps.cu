@@ -7,7 +7,7 @@
 //@ verbatim cuda/steps.h
 //@ include cuda/steps/sums.cu
 //@ include cuda/steps/points.cu
-//@ if finish_tiles
+//@ if many_features
 //@ include cuda/steps/tiles.cu
 //@ end
 

@@ -78,7 +78,7 @@ enum { KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK };
 // one. km_seed_pass reads the points once, updates each chain's distances, and adds the inertia that each candidate
 // would leave. Nothing goes through the host.
 
-// ... 16 definitions
+// ... 14 definitions
 
 // ... lines of a template
         const double sum = fmin(seed_sum_smaller<POINTS>(best, square[c + 1]), SEED_FAR);

@@ -3,5 +3,5 @@
 
 // ... 29 definitions
 
-// ... 5 more of 2 lines, other numbers: bab85ca1
+// ... 5 more of 2 lines, other numbers: e75d01c8
 // ... 4 definitions

@@ -1,4 +1,4 @@
-// Of the text of {features: 32, clusters: 2..12, target: cuda:sm_90}: The steps around the pass; Finishing; Silhouettes
+// Of the text of {features: 32, clusters: 2..12, target: cuda:sm_90}: The steps around the pass; Seeding; Finishing; Silhouettes
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 27 definitions
@@ -19,7 +19,19 @@ enum {
 
 // ... 10 definitions
 
-// ... 1 more of 2 lines, other numbers: 6795680b
+// ... 1 more of 2 lines, other numbers: 3bbfdeb4
+// ... lines of a template
+            sums[c][p] = __dadd_rn(sums[c][p], fmin(left, SEED_FAR));
+        }
+    }
+}
+
+// ... 1 definition
+// ... lines of a template
+        __syncthreads();                            // all warps are done with the rows and sums of the tasks before
+        // ... lines of a template
+
+// ... 24 definitions
 // ... lines of a template
         // ... lines of a template
     }

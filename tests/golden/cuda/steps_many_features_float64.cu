@@ -1,7 +1,16 @@
-// Of the text of {features: 32, clusters: 2..12, type: float64, target: cuda:sm_75} weighted: The steps around the pass; Finishing; Silhouettes
+// Of the text of {features: 32, clusters: 2..12, type: float64, target: cuda:sm_75} weighted: The steps around the pass; Seeding; Finishing; Silhouettes
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 38 definitions
+
+// ... 1 more of 2 lines, other numbers: 3bbfdeb4
+// ... lines of a template
+            sums[c][p] = __dadd_rn(sums[c][p], __dmul_rn(km_weight(args.weights, point), left));
+        }
+    }
+}
+
+// ... 2 definitions
 
 // ... 1 more of 2 lines, other numbers: f14f98b8
 // ... lines of a template
