@@ -4,6 +4,7 @@
 #include "algorithm.h"
 #include "design.h"
 #include "cpu/facts.h"
+#include "cuda/bounds.h"
 #include "cuda/tiles.h"
 #include "memory.h"
 #include "numbers.h"
@@ -133,18 +134,28 @@ static void leave_room(km_plan *plan) {
              (double)memory.total / 0x1p30, (double)plan->facts.memory_free_bytes / 0x1p30);
 }
 
+// What the plan's algorithm takes on CUDA: of specs that are refused, and of points that lloyd serves.
+static const char *cuda_refused(const km_plan *plan) {
+    return plan->algorithm == KM_ALGORITHM_TILES ? km_cuda_tiles_refused(plan) : km_cuda_bounds_refused(plan);
+}
+
+static const char *cuda_unserved(const km_plan *plan) {
+    return plan->algorithm == KM_ALGORITHM_TILES ? km_cuda_tiles_unserved(plan)
+                                                 : km_cuda_bounds_unserved(plan);
+}
+
 static km_status check(const km_plan *plan, km_error *err) {
     if (plan->algorithm == KM_ALGORITHM_LLOYD) return KM_OK;
     if (plan->spec.target.kind == KM_TARGET_CUDA) {
-        if (plan->algorithm != KM_ALGORITHM_TILES)
+        if (plan->algorithm == KM_ALGORITHM_ELKAN)
             return km_fail(
                 err, KM_ERROR_PLAN,
-                "the algorithm %s runs on the CPU only; take lloyd, tiles or auto on CUDA, or the target cpu",
-                km_algorithm_name(plan->algorithm));
-        const char *takes = km_cuda_tiles_refused(plan);
+                "the algorithm elkan runs on the CPU only; take lloyd, tiles, hamerly or auto on CUDA, "
+                "or the target cpu");
+        const char *takes = cuda_refused(plan);
         return takes ? km_fail(err, KM_ERROR_PLAN,
-                               "the algorithm tiles takes on CUDA %s; take lloyd or auto, or the target cpu",
-                               takes)
+                               "the algorithm %s takes on CUDA %s; take lloyd or auto, or the target cpu",
+                               km_algorithm_name(plan->algorithm), takes)
                      : KM_OK;
     }
     if (km_plan_is_csr(plan))
@@ -165,14 +176,27 @@ static km_status check(const km_plan *plan, km_error *err) {
                    km_algorithm_name(plan->algorithm), TILES_CLUSTERS_MAX);
 }
 
-// Points that tiles cannot serve on CUDA have lloyd's passes.
+// Points that an algorithm cannot serve on CUDA have lloyd's passes.
 static void take_what_is_served(km_plan *plan) {
     const char *takes = NULL;
-    if (plan->algorithm == KM_ALGORITHM_TILES && plan->spec.target.kind == KM_TARGET_CUDA)
-        takes = km_cuda_tiles_unserved(plan);
+    if (plan->algorithm != KM_ALGORITHM_LLOYD && plan->spec.target.kind == KM_TARGET_CUDA)
+        takes = cuda_unserved(plan);
     if (!takes) return;
+    snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason, "%s takes on CUDA %s",
+             km_algorithm_name(plan->algorithm), takes);
     plan->algorithm = KM_ALGORITHM_LLOYD;
-    snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason, "tiles takes on CUDA %s", takes);
+}
+
+int km_algorithm_keeps_labels(const km_plan *plan, km_algorithm asked) {
+    km_algorithm algorithm = asked ? asked : km_plan_fixed_algorithm(plan);
+    return plan->spec.target.kind == KM_TARGET_CUDA && algorithm == KM_ALGORITHM_HAMERLY &&
+           !km_cuda_bounds_unserved(plan);
+}
+
+const char *km_algorithm_template(const km_plan *plan) {
+    static const char *const templates[KM_ALGORITHM_COUNT] = {
+        [KM_ALGORITHM_TILES] = "cuda/tiles/tiles.cu", [KM_ALGORITHM_HAMERLY] = "cuda/bounds/bounds.cu"};
+    return plan->spec.target.kind == KM_TARGET_CUDA ? templates[plan->algorithm] : NULL;
 }
 
 km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {

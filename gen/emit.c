@@ -6,6 +6,7 @@
 #include "../templates/both.h"
 #include "../templates/cuda/abi.h"
 #include "../templates/cuda/steps.h"
+#include "algorithm.h"
 #include "explain.h"
 #include "design.h"
 #include "source.h"
@@ -70,9 +71,10 @@ static km_status add_body(km_text *out, const km_plan *plan, const char *templat
     km_status status = KM_OK;
     KM_TRY_GOTO(code->names(env, &name, plan, err));
     KM_TRY_GOTO(km_template_expand(out, name, env, templates_dir, err));
-    if (plan->algorithm == KM_ALGORITHM_TILES && plan->spec.target.kind == KM_TARGET_CUDA) {
+    const char *skipping = km_algorithm_template(plan);
+    if (skipping) {
         km_text_puts(out, "\n");
-        KM_TRY_GOTO(km_template_expand(out, "cuda/tiles/tiles.cu", env, templates_dir, err));
+        KM_TRY_GOTO(km_template_expand(out, skipping, env, templates_dir, err));
     }
 done:
     km_env_destroy(&env);

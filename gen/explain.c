@@ -6,6 +6,7 @@
 #include "cpu/facts.h"
 #include "design.h"
 #include "memory.h"
+#include "cuda/bounds.h"
 #include "cuda/tiles.h"
 
 #include <inttypes.h>
@@ -156,6 +157,16 @@ static void add_skipping(km_text *out, const km_plan *plan, double value) {
         add_memory(out, plan, "  sorted points, boxes and sums",
                    d * value + (plan->weighted ? 8 : 0) + 1.0625 * tile);
         add_memory(out, plan, "  while they are sorted", 16);
+    }
+    if (spec->target.kind == KM_TARGET_CUDA) {
+        if (plan->algorithm == KM_ALGORITHM_HAMERLY) {
+            const int64_t many = 1 << 24;
+            km_bounds_tables tables = km_cuda_bounds_tables(plan, many),
+                             none = km_cuda_bounds_tables(plan, 0);
+            add_memory(out, plan, "  bounds of distances, lists",
+                       (double)(tables.kept - none.kept) / (double)many);
+        }
+        return;
     }
     int64_t bounds = km_cpu_bounds_point_bytes(plan), row = km_cpu_row_point_bytes(plan);
     if (bounds) add_memory(out, plan, "  bounds of distances", (double)bounds);

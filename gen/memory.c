@@ -6,6 +6,7 @@
 #include "../templates/cuda/abi.h"
 #include "../templates/cuda/steps.h"
 #include "cpu/facts.h"
+#include "cuda/bounds.h"
 #include "cuda/tiles.h"
 #include "design.h"
 
@@ -150,6 +151,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
         km_tiles_tables tables = km_cuda_tiles_tables(plan, n);
         memory->pass += paged(tables.kept) + paged(tables.sorting);
     }
+    if (plan->algorithm == KM_ALGORITHM_HAMERLY) memory->pass += paged(km_cuda_bounds_tables(plan, n).kept);
     memory->steps = paged(steps.work) + (steps.scratch > workspace ? paged(steps.scratch) : 0);
     memory->spare = CUDA_SPARE;
     memory->total = memory->points + memory->spare +

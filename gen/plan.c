@@ -353,7 +353,7 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->points = params->points;
     plan->nonzeros = nonzeros_of(spec, params);
     plan->weighted = params->weighted != 0;
-    plan->track_labels = params->track_labels != 0;
+    plan->track_labels = params->track_labels || km_algorithm_keeps_labels(plan, params->algorithm);
     plan->value_bytes = params->value_bytes;
     plan->label_sets = params->label_sets;
     plan->threads = params->threads;

@@ -580,11 +580,28 @@ START_TEST(refusals) {
     spec.features = 4;
     ck_assert_int_eq(km_spec_set_clusters(&spec, "2..5", &err), KM_OK);
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
-    params.algorithm = KM_ALGORITHM_HAMERLY;
+    params.algorithm = KM_ALGORITHM_ELKAN;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
     ck_assert_str_eq(err.text,
-                     "the algorithm hamerly runs on the CPU only; take lloyd, tiles or auto on CUDA, "
+                     "the algorithm elkan runs on the CPU only; take lloyd, tiles, hamerly or auto on CUDA, "
                      "or the target cpu");
+    params.algorithm = KM_ALGORITHM_HAMERLY;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_HAMERLY);
+    ck_assert_int_eq(plan.track_labels, 1);
+    params.weighted = 1;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_LLOYD);
+    ck_assert_str_eq(plan.algorithm_reason, "hamerly takes on CUDA points without weights");
+    params.weighted = 0;
+    spec.features = 513;
+    err.text[0] = 0;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
+    ck_assert_str_eq(
+        err.text,
+        "the algorithm hamerly takes on CUDA at most 512 features; take lloyd or auto, or the target cpu");
+    spec.features = 4;
+    err.text[0] = 0;
     params.algorithm = KM_ALGORITHM_TILES;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
     ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_TILES);
@@ -631,14 +648,15 @@ static double spread_of(const ref_data *points) {
     return sum;
 }
 
-// Tiles on the GPU against hamerly on the CPU, which resolves ambiguous points in double, too.
-static void compare_on_gpu(const ref_data *points, const job *j, km_algorithm taken) {
+// An algorithm on the GPU against hamerly on the CPU, which resolves ambiguous points in double, too.
+static void compare_with_cpu(const ref_data *points, const job *j, km_algorithm algorithm,
+                             km_algorithm taken) {
     job there = *j;
     there.target = "cuda";
-    km_result *cpu = fit(points, j, KM_ALGORITHM_HAMERLY), *gpu = fit(points, &there, KM_ALGORITHM_TILES);
-    ck_assert_int_eq(gpu->plan.algorithm, points->w ? KM_ALGORITHM_LLOYD : KM_ALGORITHM_TILES);
+    km_result *cpu = fit(points, j, KM_ALGORITHM_HAMERLY), *gpu = fit(points, &there, algorithm);
+    ck_assert_int_eq(gpu->plan.algorithm, points->w ? KM_ALGORITHM_LLOYD : algorithm);
     ck_assert_int_eq(gpu->counters.algorithm, taken);
-    if (taken == KM_ALGORITHM_TILES) {
+    if (taken != KM_ALGORITHM_LLOYD) {
         ck_assert_int_gt(gpu->counters.distances, 0);
         ck_assert_int_gt(gpu->counters.distances_lloyd, 0);
     }
@@ -650,13 +668,17 @@ static void compare_on_gpu(const ref_data *points, const job *j, km_algorithm ta
                       "%lld x %lld, K=%d: inertia %.17g, hamerly's %.17g", (long long)points->n,
                       (long long)points->d, a->k, b->inertia, a->inertia);
         // Sums are rounded otherwise: of restarts that end at one optimum another may be the best.
-        for (int64_t i = 0; i < cpu->rows && taken == KM_ALGORITHM_TILES; i++)
+        for (int64_t i = 0; i < cpu->rows && taken != KM_ALGORITHM_LLOYD; i++)
             ck_assert_msg(a->labels[i] == b->labels[i],
                           "%lld x %lld, K=%d: point %lld has label %d, hamerly's %d", (long long)points->n,
                           (long long)points->d, a->k, (long long)i, b->labels[i], a->labels[i]);
     }
     km_result_destroy(&cpu);
     km_result_destroy(&gpu);
+}
+
+static void compare_on_gpu(const ref_data *points, const job *j, km_algorithm taken) {
+    compare_with_cpu(points, j, KM_ALGORITHM_TILES, taken);
 }
 
 START_TEST(gpu_shapes) {
@@ -701,6 +723,73 @@ START_TEST(gpu_hard_data) {
     ref_data_free(&far);
     ref_data_free(&shifted);
     ref_data_free(&weighted);
+}
+END_TEST
+
+static void bounds_on_gpu(const ref_data *points, const job *j) {
+    compare_with_cpu(points, j, KM_ALGORITHM_HAMERLY, points->w ? KM_ALGORITHM_LLOYD : KM_ALGORITHM_HAMERLY);
+}
+
+// Hamerly: features in whole pieces and not, points in whole tiles and not, centroids in whole squares and not; labels
+// of one and of two bytes; lists of small K, which have another dense design.
+START_TEST(gpu_bounds_shapes) {
+    static const struct {
+        int64_t n, d;
+        const char *clusters;
+    } cases[] = {{4999, 1, "2..9"},   {20011, 2, "3,70"},     {4999, 3, "65"},      {20011, 16, "64,256"},
+                 {4999, 17, "200"},   {9001, 32, "300"},      {9001, 64, "64,130"}, {5003, 128, "257"},
+                 {2003, 130, "33"},   {1009, 300, "40,50"},   {31, 5, "2..5"},      {33, 20, "1,32"},
+                 {701, 512, "20,70"}, {30011, 24, "1,2,1000"}};
+    for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        ref_data points = ref_blobs(cases[t].n, cases[t].d, 40, 1.2, 11, type_of(_i));
+        bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 40});
+        ref_data_free(&points);
+        points = ref_uniform(cases[t].n, cases[t].d, 3, type_of(_i));
+        bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 12});
+        ref_data_free(&points);
+    }
+}
+END_TEST
+
+START_TEST(gpu_bounds_hard_data) {
+    km_type type = type_of(_i);
+    ref_data grid = ref_grid(3001, 2, 9, 5, type), few = ref_grid(2000, 2, 2, 4, type);
+    ref_data far = ref_blobs(5003, 3, 5, 0.5, 4, type), shifted = ref_blobs(5003, 3, 5, 0.5, 4, type),
+             weighted = ref_blobs(5003, 3, 5, 0.5, 4, type), many = ref_blobs(6007, 20, 60, 0.5, 9, type);
+    ref_data all = ref_uniform(40, 2, 2, type), equal = ref_uniform(3001, 2, 2, type);
+    double init[] = {2, 4, 6, 4, 4, 2, 4, 6, 4, 4};
+    far.x[3 * 77] = 1e6;
+    ref_shift(&shifted, 1e5);
+    ref_weigh(&weighted, 3);
+    for (int64_t i = 0; i < equal.n * equal.d; i++) equal.x[i] = 0.5;
+    bounds_on_gpu(&grid, &(job){.clusters = "2,3,4,5", .init = init, .init_count = 5});
+    bounds_on_gpu(&grid, &(job){.clusters = "100"});
+    bounds_on_gpu(&few, &(job){.clusters = "3..7", .restarts = 2});
+    bounds_on_gpu(&shifted, &(job){.clusters = "2..6"});
+    bounds_on_gpu(&far, &(job){.clusters = "2..6"});
+    bounds_on_gpu(&weighted, &(job){.clusters = "2..6", .max_iter = 1});
+    bounds_on_gpu(&all, &(job){.clusters = "1,39,40", .restarts = 2});
+    bounds_on_gpu(&equal, &(job){.clusters = "1..3", .restarts = 2});
+    bounds_on_gpu(&many, &(job){.clusters = "50,70", .changes_min = 5});
+    // All first centroids in one cluster: most of them end without points, which are relocated.
+    double near[80 * 20];
+    for (int64_t i = 0; i < 80 * 20; i++) near[i] = many.x[i % 20] + 1e-3 * (double)(i / 20);
+    bounds_on_gpu(&many, &(job){.clusters = "80", .init = near, .init_count = 80});
+    ref_data_free(&grid);
+    ref_data_free(&few);
+    ref_data_free(&far);
+    ref_data_free(&shifted);
+    ref_data_free(&weighted);
+    ref_data_free(&many);
+    ref_data_free(&all);
+    ref_data_free(&equal);
+}
+END_TEST
+
+START_TEST(gpu_bounds_restarts) {
+    ref_data points = ref_blobs(9001, 12, 50, 1.5, 8, type_of(_i));
+    bounds_on_gpu(&points, &(job){.clusters = "40,64,90", .restarts = 7, .concurrent = 3});
+    ref_data_free(&points);
 }
 END_TEST
 
@@ -751,6 +840,12 @@ static Suite *gpu_suite(void) {
     tcase_add_test(tcase, gpu_hard_data);
     tcase_add_test(tcase, gpu_concurrent_restarts);
     tcase_add_test(tcase, gpu_automatic);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("bounds");
+    tcase_set_timeout(tcase, 600);
+    tcase_add_loop_test(tcase, gpu_bounds_shapes, 0, 2);
+    tcase_add_loop_test(tcase, gpu_bounds_hard_data, 0, 2);
+    tcase_add_loop_test(tcase, gpu_bounds_restarts, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }

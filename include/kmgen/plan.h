@@ -40,8 +40,8 @@ typedef enum km_design {
 typedef enum km_algorithm {
     KM_ALGORITHM_AUTO, ///< The planner chooses, and the engine goes back to lloyd where skipping does not pay.
     KM_ALGORITHM_LLOYD, ///< Every point against every centroid.
-    KM_ALGORITHM_TILES, ///< CPU: boxes of nearby points; only points of a box that more than one centroid can reach.
-    KM_ALGORITHM_HAMERLY, ///< CPU: two bounds a point and run.
+    KM_ALGORITHM_TILES, ///< Boxes of nearby points; only points of a box that more than one centroid can reach.
+    KM_ALGORITHM_HAMERLY, ///< Two bounds a point and run.
     KM_ALGORITHM_ELKAN,   ///< CPU: 1 + K bounds a point and run.
     KM_ALGORITHM_COUNT    ///< How many there are, AUTO counted.
 } km_algorithm;

@@ -15,6 +15,7 @@
 #include "../../templates/cuda/steps.h"
 #include "../../templates/cuda/subsets.h"
 #include "../../templates/cuda/tiles.h"
+#include "../../templates/cuda/bounds.h"
 #include "../../templates/cuda/sparse/points.h"
 #include "../backend.h"
 #include "driver.h"
@@ -76,6 +77,21 @@ enum {
     X(tiles_dense)                                                                                           \
     X(tiles_totals)
 
+// Those of the algorithm hamerly (templates/cuda/bounds), likewise.
+#define KM_BOUNDS_KERNELS(X)                                                                                 \
+    X(bounds_dense)                                                                                          \
+    X(bounds_moves)                                                                                          \
+    X(bounds_pairs)                                                                                          \
+    X(bounds_rows)                                                                                           \
+    X(bounds_list)                                                                                           \
+    X(bounds_offsets)                                                                                        \
+    X(bounds_candidates)                                                                                     \
+    X(bounds_sort)                                                                                           \
+    X(bounds_score)                                                                                          \
+    X(bounds_resolve)                                                                                        \
+    X(bounds_totals)                                                                                         \
+    X(bounds_end)
+
 // Those of a text for subsets of columns (templates/cuda/subsets), which has neither a pass nor steps; and the two of
 // each pair of sizes.
 #define KM_SUBSET_KERNELS(X)                                                                                 \
@@ -121,6 +137,7 @@ typedef struct km_cuda_kernels {
     KM_STEP_FIELD(finish_tiles)        // of many
     KM_STEP_FIELD(silhouette_tiles)
     KM_TILES_KERNELS(KM_STEP_FIELD)
+    KM_BOUNDS_KERNELS(KM_STEP_FIELD)
 #undef KM_STEP_FIELD
     km_pass_facts facts;
     km_pass_launch *launches;
@@ -169,14 +186,15 @@ typedef struct km_cuda_engine {
     km_cu_ptr report;       // the device's address of the report behind it
     void *tables; // of slot_weights and centroids, as the last passes left them; NULL: too large to keep
     int tables_fresh;
-    unsigned char *starts;          // per slot: 1 while its first centroids are in `tables` only
-    km_cuda_memory scratch, work;   // of the steps, each within one call
-    int64_t bytes_held, bytes_most; // of device memory: now, and at most so far
-    struct km_cuda_tiling *tiling;  // tiles.c; NULL: passes are lloyd's
-    int tiling_dropped;             // the algorithm tiles cannot serve these points, or does not pay
-    km_cu_ptr dense_active;         // runs of the K that tiles do not serve, as `active`; 0: all are dense
-    km_counters counters;           // of what passes joined with other ranks
-    void *nccl;                     // by which they do it on the devices; NULL: the host does
+    unsigned char *starts;             // per slot: 1 while its first centroids are in `tables` only
+    km_cuda_memory scratch, work;      // of the steps, each within one call
+    int64_t bytes_held, bytes_most;    // of device memory: now, and at most so far
+    struct km_cuda_tiling *tiling;     // tiles.c; NULL: it is not used
+    struct km_cuda_bounding *bounding; // bounds.c; likewise
+    int skipping_dropped; // the plan's algorithm cannot serve these points, or does not pay: passes are lloyd's
+    km_cu_ptr dense_active; // runs that the dense design has to do with, as `active`; 0: all
+    km_counters counters;   // of what passes joined with other ranks
+    void *nccl;             // by which they do it on the devices; NULL: the host does
     double total_square;
     double square_min;     // squared distances up to this are rounding of a typical point's centroid
     double rounding2;      // the same, relative to a point's own |x|^2
@@ -275,16 +293,20 @@ km_status km_cuda_launch(km_cuda_engine *engine, km_cu_function function, int64_
 // `bytes` of the workspace, for use before a pass is prepared or after the last pass; 0: there are not so many.
 km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes);
 
-// tiles.c: the algorithm tiles, where the plan follows it.
-// Before passes, when the device has the state: sorts the points, the first time, and finds out for which K tiles pay
-// unless they are asked for. Where they cannot serve the points, or pay for none, passes stay lloyd's.
-km_status km_cuda_tiling_begin(km_cuda_engine *engine, km_error *err);
-// Whether the dense design has nothing to do.
-int km_cuda_tiling_serves_all(const km_cuda_engine *engine);
-void km_cuda_tiling_destroy(km_cuda_engine *engine);
-// In place of the launches of a pass: the same totals.
-km_status km_cuda_tiling_pass(km_cuda_engine *engine, km_error *err);
-km_status km_cuda_tiling_counters(const km_cuda_engine *engine, km_counters *out, km_error *err);
+// An algorithm that skips distances: tiles.c, bounds.c. engine.c has the table of them.
+typedef struct km_cuda_skipping {
+    // Before passes, when the device has the state. Makes what it keeps, the first time. Where it cannot serve the
+    // points, or does not pay, it sets skipping_dropped: passes are lloyd's.
+    km_status (*begin)(km_cuda_engine *engine, km_error *err);
+    // Whether the dense design has nothing to do in the next pass.
+    int (*serves_all)(const km_cuda_engine *engine);
+    // In place of the launches of a pass: the same totals.
+    km_status (*pass)(km_cuda_engine *engine, km_error *err);
+    km_status (*counters)(const km_cuda_engine *engine, km_counters *out, km_error *err);
+    void (*destroy)(km_cuda_engine *engine);
+} km_cuda_skipping;
+
+extern const km_cuda_skipping km_cuda_tiling, km_cuda_bounding;
 
 // state.c
 // Gets the memory that passes need in addition to the points, when n is known.

@@ -398,6 +398,9 @@ static km_status find_steps(km_cuda_kernels *kernels, const km_driver *driver, i
         if (!is_csr) KM_STEP_LOOK_UP(finish_few_clusters)
         KM_STEP_LOOK_UP(silhouette)
     }
+    if (plan->algorithm == KM_ALGORITHM_HAMERLY) {
+        KM_BOUNDS_KERNELS(KM_STEP_LOOK_UP)
+    }
     if (plan->algorithm != KM_ALGORITHM_TILES) return KM_OK;
     KM_TILES_KERNELS(KM_STEP_LOOK_UP)
 #undef KM_STEP_LOOK_UP

@@ -20,6 +20,13 @@ static km_cuda_engine *engine_of(km_engine *base) {
     return (km_cuda_engine *)base;
 }
 
+// Of the algorithm of the plan; NULL: lloyd's, or there is no plan yet.
+static const km_cuda_skipping *skipping_of(const km_cuda_engine *engine) {
+    static const km_cuda_skipping *const all[KM_ALGORITHM_COUNT] = {
+        [KM_ALGORITHM_TILES] = &km_cuda_tiling, [KM_ALGORITHM_HAMERLY] = &km_cuda_bounding};
+    return engine->base.plan && !engine->skipping_dropped ? all[engine->base.plan->algorithm] : NULL;
+}
+
 // Create and destroy ------------------------------------------------------------------------------------------
 
 // Makes an engine without kernels, which can fetch points.
@@ -122,7 +129,7 @@ static void engine_close(km_cuda_engine *engine) {
     km_cuda_nccl_close(engine, km_share_is_lost(engine->base.share));
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
-    km_cuda_tiling_destroy(engine);
+    if (skipping_of(engine)) skipping_of(engine)->destroy(engine);
     for (int i = 0; i < KM_STAGING_COUNT; i++)
         if (engine->staged[i]) driver->cuEventDestroy(engine->staged[i]);
     for (int i = 0; i < 2; i++)
@@ -244,8 +251,8 @@ static km_status do_slot_read(km_cuda_engine *engine, int64_t slot, double *cent
 static km_status queue_pass(km_cuda_engine *engine, km_error *err) {
     if (km_cuda_starts(engine)) KM_TRY(km_cuda_go_over(engine, err));
     if (km_cuda_starts(engine)) return km_cuda_starter_pass(engine, err);
-    KM_TRY(engine->tiling ? km_cuda_tiling_pass(engine, err)
-                          : km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
+    const km_cuda_skipping *skipping = skipping_of(engine);
+    KM_TRY(skipping ? skipping->pass(engine, err) : km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
     return km_cuda_launch_update(engine, err);
 }
 
@@ -347,8 +354,8 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
         KM_TRY(put_starts(engine, err));
         KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, km_cuda_state_bytes(engine), err));
         engine->tables_fresh = 0;
-        KM_TRY(km_cuda_tiling_begin(engine, err));
-        if (!km_cuda_tiling_serves_all(engine)) {
+        if (skipping_of(engine)) KM_TRY(skipping_of(engine)->begin(engine, err));
+        if (!skipping_of(engine) || !skipping_of(engine)->serves_all(engine)) {
             KM_TRY(km_cuda_prepare(engine, err));
             KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
         }
@@ -446,9 +453,11 @@ static void counters(const km_engine *base, km_counters *out) {
     const km_cuda_engine *engine = (const km_cuda_engine *)base;
     out->exchanges = engine->counters.exchanges;
     out->exchanged_bytes = engine->counters.exchanged_bytes;
-    if (base->plan->algorithm != KM_ALGORITHM_TILES || km_cuda_enter(engine->device, NULL) != KM_OK) return;
+    if (base->plan->algorithm == KM_ALGORITHM_LLOYD) return;
+    out->algorithm = KM_ALGORITHM_LLOYD;
+    if (!skipping_of(engine) || km_cuda_enter(engine->device, NULL) != KM_OK) return;
     km_counters found = *out;
-    if (km_cuda_tiling_counters(engine, &found, NULL) == KM_OK) *out = found;
+    if (skipping_of(engine)->counters(engine, &found, NULL) == KM_OK) *out = found;
     km_cuda_leave(engine->device);
 }
 

@@ -334,7 +334,7 @@ done:
 
 // Begins ---------------------------------------------------------------------------------------------------------
 
-void km_cuda_tiling_destroy(km_cuda_engine *engine) {
+static void destroy(km_cuda_engine *engine) {
     if (!engine->tiling) return;
     km_cuda_release(engine, &engine->tiling->kept);
     km_cuda_release(engine, &engine->tiling->sorting);
@@ -345,8 +345,8 @@ void km_cuda_tiling_destroy(km_cuda_engine *engine) {
 
 static void drop(km_cuda_engine *engine, const char *why) {
     km_log_line(engine->log, KM_LOG_INFO, "tiles: dropped, as %s: passes are lloyd's", why);
-    km_cuda_tiling_destroy(engine);
-    engine->tiling_dropped = 1;
+    destroy(engine);
+    engine->skipping_dropped = 1;
 }
 
 static km_status make(km_cuda_engine *engine, const km_tiles_code *code, const double *scale, int step,
@@ -386,7 +386,7 @@ static km_status begin_with(km_cuda_engine *engine, km_tiles_code *code, km_erro
     return KM_OK;
 }
 
-static km_status begin(km_cuda_engine *engine, km_error *err) {
+static km_status begin_first(km_cuda_engine *engine, km_error *err) {
     engine->tiling = calloc(1, sizeof *engine->tiling);
     if (!engine->tiling) return km_fail_memory(err, "the algorithm tiles", (int64_t)sizeof *engine->tiling);
     km_tiles_code *code = malloc(sizeof *code);
@@ -399,19 +399,18 @@ static km_status begin(km_cuda_engine *engine, km_error *err) {
     return KM_OK;
 }
 
-int km_cuda_tiling_serves_all(const km_cuda_engine *engine) {
+static int serves_all(const km_cuda_engine *engine) {
     return engine->tiling && !engine->dense_active;
 }
 
-km_status km_cuda_tiling_begin(km_cuda_engine *engine, km_error *err) {
-    int is_wanted = engine->base.plan->algorithm == KM_ALGORITHM_TILES && !engine->tiling_dropped;
-    if (is_wanted && !engine->tiling) KM_TRY(begin(engine, err));
+static km_status begin(km_cuda_engine *engine, km_error *err) {
+    if (!engine->tiling) KM_TRY(begin_first(engine, err));
     return engine->dense_active ? launch_dense(engine, err) : KM_OK;
 }
 
 // A pass ---------------------------------------------------------------------------------------------------------
 
-km_status km_cuda_tiling_pass(km_cuda_engine *engine, km_error *err) {
+static km_status pass(km_cuda_engine *engine, km_error *err) {
     const km_cuda_kernels *kernels = engine->kernels;
     const struct km_cuda_tiling *tiling = engine->tiling;
     if (engine->dense_active) {
@@ -424,7 +423,7 @@ km_status km_cuda_tiling_pass(km_cuda_engine *engine, km_error *err) {
     return launch(engine, kernels->tiles_totals, tiling->totals_grid, TILES_THREADS, 0, err);
 }
 
-km_status km_cuda_tiling_counters(const km_cuda_engine *engine, km_counters *out, km_error *err) {
+static km_status counters(const km_cuda_engine *engine, km_counters *out, km_error *err) {
     const struct km_cuda_tiling *tiling = engine->tiling;
     const km_spec *spec = &engine->base.plan->spec;
     double distances = 0, lloyd = 0, skipped = 0, dense = 0;
@@ -452,3 +451,5 @@ km_status km_cuda_tiling_counters(const km_cuda_engine *engine, km_counters *out
                          .points_skipped = (int64_t)skipped};
     return KM_OK;
 }
+
+const km_cuda_skipping km_cuda_tiling = {begin, serves_all, pass, counters, destroy};

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+//@ need label_type
+// ==== The algorithm hamerly
+// Compiled apart: bounds
+//@ verbatim cuda/bounds.h
+typedef $label_type bounds_label;
+
+//@ include cuda/bounds/words.cu
+
+//@ include cuda/bounds/centroids.cu
+
+//@ include cuda/bounds/list.cu
+
+//@ include cuda/bounds/score.cu
+
+//@ include cuda/bounds/resolve.cu
