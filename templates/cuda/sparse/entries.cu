@@ -15,7 +15,7 @@ __device__ __forceinline__ double km_weight_of(const km_pass_args &args, long lo
 }
 
 // Load: the exponents of each feature's values, added up, and how many they are.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
     km_sparse_exponents(const __grid_constant__ km_pass_args args) {
     __shared__ int sums[D], counts[D];
     const km_workspace workspace = km_workspace_of(args);

@@ -14,7 +14,7 @@ __device__ __forceinline__ double km_block_max(double (&memory)[8], double value
 // In each pass, a block a slot: the mean p of its centroids; the power of two that brings the largest coordinate of
 // c - p below 1; fragments of (c - p) times that, in halves; and by what |x| and others are multiplied to bound twice
 // the error of a score.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
     km_sparse_fragments(const __grid_constant__ km_pass_args args) {
     __shared__ float middle[D];
     __shared__ double constants[K_MAX], most[8];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 //@ if sums_anew
+//@ use prmt_by
 // Sums anew: of all points instead of those whose label changed, by matrix products. One factor has a row for each
 // column of centroids and a byte for each point, 1 where the point is that centroid's; the other one byte of the number
 // of each point and feature. Four products, of 8 bits of the numbers each, are exact in 32 bits, and so is the sum.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Load: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_tiled_norms(const __grid_constant__ km_pass_args args) {
+// Load: |x| of each point, a warp each. Without a minimum of four blocks a multiprocessor the compiler aims at more,
+// and spills.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    km_tiled_norms(const __grid_constant__ km_pass_args args) {
     const km_workspace workspace = km_workspace_of(args);
     //@ if fp16
     const float scale = km_scale_of(args);
@@ -32,8 +34,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tiled_norms(const __grid_co
     }
 }
 
-// In each pass: writes the table of centroids, a warp each row. Without a minimum of four blocks a multiprocessor the
-// compiler aims at more, and spills.
+// In each pass: writes the table of centroids, a warp each row. Its minimum of blocks is for the same reason.
 extern "C" __global__ void __launch_bounds__(256, 4)
     km_tiled_prepare(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;

@@ -1,7 +1,7 @@
 // Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90}: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 15 definitions
+// ... 14 definitions
 // ... lines of a template
     BLOCK = 384,
     WARPS = BLOCK / 32,
@@ -279,6 +279,8 @@ __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
             atomicAdd(workspace.sums + at,
                       (unsigned long long)(shared.high[at] * (1ll << 32) + shared.low[at]));
 }
+
+// ... 1 definition
 
 // Sums anew: of all points instead of those whose label changed, by matrix products. One factor has a row for each
 // column of centroids and a byte for each point, 1 where the point is that centroid's; the other one byte of the number

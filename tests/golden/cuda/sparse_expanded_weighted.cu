@@ -1,7 +1,7 @@
 // Of the text of {features: 100, clusters: 40, layout: csr, target: cuda:sm_90} weighted tracked: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 40 definitions
+// ... 39 definitions
 
 __device__ __forceinline__ double km_weight_of(const km_pass_args &args, long long i) {
     return ((const km_real *)args.weights)[i];

@@ -79,8 +79,10 @@ __device__ __forceinline__ km_real km_margin(km_real underflow, const km_slot_bo
     return margin;
 }
 
-// Load: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_tiled_norms(const __grid_constant__ km_pass_args args) {
+// Load: |x| of each point, a warp each. Without a minimum of four blocks a multiprocessor the compiler aims at more,
+// and spills.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    km_tiled_norms(const __grid_constant__ km_pass_args args) {
     const km_workspace workspace = km_workspace_of(args);
     const float scale = km_scale_of(args);
     if (blockIdx.x == 0 && threadIdx.x == 0) *workspace.scale = scale;

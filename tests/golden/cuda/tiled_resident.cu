@@ -106,8 +106,10 @@ __device__ __forceinline__ km_real km_margin(km_real underflow, const km_slot_bo
     return margin;
 }
 
-// Load: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_tiled_norms(const __grid_constant__ km_pass_args args) {
+// Load: |x| of each point, a warp each. Without a minimum of four blocks a multiprocessor the compiler aims at more,
+// and spills.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    km_tiled_norms(const __grid_constant__ km_pass_args args) {
     const km_workspace workspace = km_workspace_of(args);
     const int lane = threadIdx.x % 32;
     for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
