@@ -5,9 +5,9 @@
 Strong scaling: the same points. Weak scaling: half of them on one rank. Each is the best of --runs fits, from the JSON
 of rank 0. The model has a phase's time per point and core, and what does not depend on the points (samples, which every
 rank looks at), from the two fits of one rank and one thread; a sum over R ranks takes 2 log2(R) latencies and sends its
-bytes twice. Usage:
+bytes twice. It knows nothing of more threads than cores. Usage:
 
-    bench/ranks.py [--points N] [--features D] [--runs N] [--latency-us L] [--gigabytes-s B] KMGEN_MPI
+    bench/ranks.py [--points N] [--features D] [--runs N] [--latency-us L] [--gigabytes-s B] [--plot FILE.svg] KMGEN_MPI
 """
 
 import argparse
@@ -94,6 +94,33 @@ def head(title):
     print("|---|---|---|---|" + "---|" * len(PHASES))
 
 
+def plot(path, speeds, title):
+    """Draws speed-ups of ranks, both axes to base 2. speeds: by name, pairs of ranks and speed-up."""
+    left, bottom, step, most = 60, 330, 29, 10
+    lines = [f"<text x='{left}' y='20'>{title}</text>"]
+    for i in range(most + 1):
+        x, y = left + i * step, bottom - i * step
+        lines.append(f"<path d='M{x} {bottom}V{bottom - most * step}M{left} {y}H{left + most * step}' stroke='#ddd'/>")
+        if i % 2 == 0:
+            lines.append(f"<text x='{x}' y='{bottom + 16}' text-anchor='middle'>{2**i}</text>")
+            lines.append(f"<text x='{left - 6}' y='{y + 4}' text-anchor='end'>{2**i}</text>")
+    lines.append(f"<text x='{left + most * step / 2:.0f}' y='{bottom + 34}' text-anchor='middle'>ranks</text>")
+    lines.append(f"<text x='16' y='{bottom - most * step / 2:.0f}' text-anchor='middle' "
+                 f"transform='rotate(-90 16 {bottom - most * step / 2:.0f})'>speed-up</text>")
+    ends = sorted((curve[-1][1], name) for name, curve in speeds.items())
+    beside = {}
+    for speed, name in ends:  # names keep off each other
+        y = bottom - math.log2(speed) * step + 4
+        beside[name] = min(y, min(beside.values(), default=1e9) - 15)
+    for (name, curve), color in zip(speeds.items(), ("#888", "#0a6", "#06c", "#c60", "#a0a", "#c33")):
+        points = " ".join(f"{left + math.log2(r) * step:.1f},{bottom - math.log2(v) * step:.1f}" for r, v in curve)
+        lines.append(f"<polyline points='{points}' fill='none' stroke='{color}' stroke-width='2'/>")
+        lines.append(f"<text x='{left + most * step + 8}' y='{beside[name]:.1f}' fill='{color}'>{name}</text>")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 480 380' font-family='sans-serif' "
+                   "font-size='12'>\n<rect width='480' height='380' fill='#fff'/>\n" + "\n".join(lines) + "\n</svg>\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=1 << 22)
@@ -101,6 +128,7 @@ def main():
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--latency-us", type=float, default=2.0, help="of a message")
     parser.add_argument("--gigabytes-s", type=float, default=12.5, help="of a link")
+    parser.add_argument("--plot", metavar="FILE.svg", help="speed-up of up to 1,024 ranks by the model")
     parser.add_argument("program")
     args = parser.parse_args()
     os.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -127,7 +155,9 @@ def main():
     print("\n| | measured, ms | model, ms | off |\n|---|---|---|---|")
     for (ranks, threads), times in strong.items():
         total = sum(times[phase] for phase in PHASES)
-        told = sum(model(args, own_ms, args.points, ranks, min(threads, cores / ranks)).values())
+        if ranks * threads > cores:
+            continue
+        told = sum(model(args, own_ms, args.points, ranks, threads).values())
         print(f"| {ranks} x {threads} | {total:,.0f} | {told:,.0f} | {100 * (told / total - 1):+.0f} % |")
     points, threads = 1 << 33, 32
     network = f"{args.latency_us} us, {args.gigabytes_s} GB/s"
@@ -135,6 +165,14 @@ def main():
     first = sum(model(args, own_ms, points, 1, threads).values())
     for ranks in (1, 16, 128, 1024):
         show(f"{ranks:,} ranks", model(args, own_ms, points, ranks, threads), first, ranks)
+    if args.plot:
+        counts = [2**i for i in range(11)]
+        times = [model(args, own_ms, points, ranks, threads) for ranks in counts]
+        speeds = {"ideal": list(zip(counts, counts))}
+        speeds["whole fit"] = [(r, first / sum(t.values())) for r, t in zip(counts, times)]
+        for phase in PHASES:
+            speeds[phase] = [(r, times[0][phase] / t[phase]) for r, t in zip(counts, times)]
+        plot(args.plot, speeds, f"{points:,} x {args.features}, {threads} cores a rank, {network}")
 
 
 if __name__ == "__main__":
