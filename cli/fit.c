@@ -72,10 +72,11 @@ static km_status open_data(fit_job *job, fit_options *options, km_error *err) {
     double begin_ms = cli_now_ms();
     options->data.threads = options->fit.threads;
     cli_interrupts_catch();
-    km_status status = km_data_open(&job->data, options->data_path, &options->data, err);
+    km_status status =
+        km_data_open_files(&job->data, options->data_paths, options->data_count, &options->data, err);
     job->open_ms = cli_now_ms() - begin_ms;
     if (status == KM_OK && cli_verbose)
-        cli_note("data: %s opened, %lld points, %lld features, in %.1f ms", options->data_path,
+        cli_note("data: %s opened, %lld points, %lld features, in %.1f ms", km_data_name(job->data),
                  (long long)km_data_points(job->data), (long long)km_data_features(job->data), job->open_ms);
     return status;
 }
@@ -295,6 +296,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     free(job.init_rows);
     free(job.source_text);
     free(options.command);
+    globfree(&options.found);
     cli_tuning_clear(&options.tuning);
     km_spec_clear(&job.spec);
     if (shows_times) cli_times_show(&timing, job.open_ms, job.write_ms);
@@ -304,10 +306,11 @@ static int run(const cli_command *command, int argc, char **argv) {
 
 const cli_command cli_command_fit = {
     "fit",
-    "[OPTIONS] [SPEC.yaml] DATA",
+    "[OPTIONS] [SPEC.yaml] DATA...",
     "Clusters DATA for every K and every restart at once, and picks the best K",
     "DATA is .npy, .csv, .tsv, .h5, .npz, sparse .svm or .mtx, raw .f32 or .f64 with --features; also\n"
     "packed by gzip, xz, zstd, bzip2 or zip; FILE:PART of .npz, .h5 and .zip; - for standard input.\n"
+    "Several files, or a pattern in quotes, have the same columns, and rows in the order given.\n"
     "The table of all K goes to standard output, all else to standard error. Exit status: 0 done, 1 failed, "
     "2 wrong usage.\n"
     "\n"

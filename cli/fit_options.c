@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fit_options.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,17 +58,32 @@ static int take_plot(void *field, cli_parser *parser, const cli_option *option) 
     return cli_usage(parser->command, "--%s is given more than %d times", option->name, PLOTS_MAX);
 }
 
+// A name of DATA that is no file may be a pattern, which a shell was kept from expanding: files in the order of names.
+static int find_files(fit_options *options, const char *pattern, const cli_command *command) {
+    if (!strpbrk(pattern, "*?[") || access(pattern, F_OK) == 0) return 0;
+    if (glob(pattern, 0, NULL, &options->found) != 0)
+        return cli_usage(command, "%s: no file has such a name", pattern);
+    options->data_paths = (const char *const *)options->found.gl_pathv;
+    options->data_count = (int64_t)options->found.gl_pathc;
+    return 0;
+}
+
 static int take_positional(fit_options *options, const cli_parser *parser) {
     char **names = parser->argv + parser->first;
-    if (cli_positional(parser, 1, 2, "DATA")) return CLI_USAGE;
-    int count = parser->argc - parser->first;
-    options->data_path = names[count - 1];
-    options->spec_path = count == 2 ? names[0] : NULL;
-    if (cli_is_yaml(options->data_path) && !(count == 2 && cli_is_yaml(names[0])))
-        return cli_usage(parser->command,
-                         count == 1 ? "%s is a spec; the data are missing: kmgen fit SPEC.yaml DATA"
-                                    : "%s is a spec and stands first: kmgen fit SPEC.yaml DATA",
-                         options->data_path);
+    if (cli_positional(parser, 1, INT_MAX, "DATA")) return CLI_USAGE;
+    int count = parser->argc - parser->first, has_spec = count > 1 && cli_is_yaml(names[0]);
+    options->spec_path = has_spec ? names[0] : NULL;
+    for (int i = has_spec; i < count; i++)
+        if (cli_is_yaml(names[i]) && !(count == 2 && has_spec))
+            return cli_usage(parser->command,
+                             count == 1 ? "%s is a spec; the data are missing: kmgen fit SPEC.yaml DATA"
+                                        : "%s is a spec and stands first: kmgen fit SPEC.yaml DATA",
+                             names[i]);
+    options->data_paths = (const char *const *)names + has_spec;
+    options->data_count = count - has_spec;
+    if (options->data_count == 1 && find_files(options, options->data_paths[0], parser->command))
+        return CLI_USAGE;
+    options->data_path = options->data_paths[0];
     return 0;
 }
 
@@ -143,8 +159,16 @@ static int check_pairs(const fit_options *options, const cli_parser *parser) {
         return cli_usage(command, "--checkpoint writes a file, not standard output");
     if (cli_given(parser, &options->fit.checkpoint_s) && !options->fit.checkpoint)
         return cli_usage(command, "--checkpoint-every needs --checkpoint FILE");
+    for (int64_t i = 0; i < options->data_count && options->data_count > 1; i++)
+        if (strcmp(options->data_paths[i], "-") == 0)
+            return cli_usage(command, "standard input cannot be one of several files");
+    if (options->data_count > 1 && options->outputs[OUT_TABLE].path)
+        return cli_usage(command, "--output writes one file as it is, and there are %lld: write --labels",
+                         (long long)options->data_count);
     if (check_init(options, command) || check_stdin(options, command)) return CLI_USAGE;
-    return cli_data_check(&options->data, parser, options->data_path);
+    for (int64_t i = 0; i < options->data_count; i++)
+        if (cli_data_check(&options->data, parser, options->data_paths[i])) return CLI_USAGE;
+    return 0;
 }
 
 // What several ranks do not do.
@@ -164,9 +188,7 @@ static int check_ranks(const fit_options *options, const cli_command *command) {
 
 // Before anything is read: usage that is wrong whatever the files hold, and outputs that cannot be written.
 static int check(const fit_options *options, const cli_parser *parser) {
-    const char *inputs[8] = {options->data_path};
     cli_output outputs[OUT_COUNT + 1];
-    int count = 1;
     if (check_pairs(options, parser) || check_ranks(options, parser->command)) return CLI_USAGE;
     for (int p = OUT_PLOT; p < OUT_COUNT; p++) {
         const char *plot = options->outputs[p].path;
@@ -178,6 +200,11 @@ static int check(const fit_options *options, const cli_parser *parser) {
             parser->command,
             "--plot needs cairo, and this kmgen was built without it; leave --plot out, or build "
             "kmgen with meson's option -Dcairo=enabled");
+    enum { OTHERS = 6 };
+    const char **inputs = calloc((size_t)options->data_count + OTHERS, sizeof *inputs);
+    int64_t count = options->data_count;
+    if (!inputs) return cli_usage(parser->command, "no memory for the names of files");
+    memcpy(inputs, options->data_paths, (size_t)count * sizeof *inputs);
     if (options->data.weights) inputs[count++] = options->data.weights;
     if (options->spec_path) inputs[count++] = options->spec_path;
     if (cli_fit_init_is_file(options)) inputs[count++] = options->init;
@@ -186,7 +213,9 @@ static int check(const fit_options *options, const cli_parser *parser) {
     // A checkpoint may replace the one that the fit goes on from.
     memcpy(outputs, options->outputs, sizeof options->outputs);
     outputs[OUT_COUNT] = (cli_output){"--checkpoint", options->fit.checkpoint, NULL};
-    return cli_outputs_check(parser->command, outputs, OUT_COUNT + 1, inputs);
+    int exit = cli_outputs_check(parser->command, outputs, OUT_COUNT + 1, inputs);
+    free(inputs);
+    return exit;
 }
 
 int cli_fit_parse(fit_options *options, cli_parser *parser, const cli_command *command, int argc,

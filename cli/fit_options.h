@@ -4,6 +4,8 @@
 #define KM_CLI_FIT_OPTIONS_H
 #include "cli.h"
 
+#include <glob.h>
+
 // In the order in which they are checked, written and indexed below.
 enum {
     OUT_JSON,
@@ -18,7 +20,10 @@ enum {
 };
 
 typedef struct fit_options {
-    const char *spec_path, *data_path;
+    const char *spec_path, *data_path; // of several files of data the first
+    const char *const *data_paths;
+    int64_t data_count;
+    glob_t found; // what a pattern for DATA has found
     const char *init, *source, *cache_dir, *algorithm;
     char *command; // the whole line, for a report
     cli_tuning tuning;

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,9 @@ void km_data_destroy(km_data **data) {
         d->prepared = NULL;
     } else if (d->is_view) {
         d->table.memory = NULL;
+        d->table.files = NULL;
+        d->table.files_count = 0;
+        d->table.starts = NULL;
         d->table.apart = NULL;
         d->table.mapped_bytes = 0;
         d->table.lines = NULL;
@@ -56,18 +60,32 @@ km_status km_data_create(km_data **out, const char *name, km_error *err) {
 
 // Opening ----------------------------------------------------------------------------------------------------
 
-// `input` NULL: the file at `path` is opened.
-static km_status open_table(km_data **out, const char *path, km_input *input, const km_data_params *params,
-                            km_error *err) {
+enum { FILES_NAME_SIZE = 256 };
+
+// What messages call several files.
+static void name_files(char name[FILES_NAME_SIZE], const char *first, int64_t count) {
+    size_t size = strlen(first), most = FILES_NAME_SIZE - 32;
+    snprintf(name, FILES_NAME_SIZE, "%s%s and %" PRId64 " more", size > most ? "..." : "",
+             size > most ? first + size - most : first, count - 1);
+}
+
+// `input` NULL: the files at `paths` are opened.
+static km_status open_table(km_data **out, const char *const *paths, int64_t count, km_input *input,
+                            const km_data_params *params, km_error *err) {
+    char name[FILES_NAME_SIZE] = "";
+    const char *path = paths ? paths[0] : NULL;
+    if (count > 1) name_files(name, path, count);
     km_status status;
     km_data *data = NULL;
     KM_TRY_GOTO(km_data_create(&data,
                                input                    ? input->name
+                               : count > 1              ? name
                                : strcmp(path, "-") == 0 ? "standard input"
                                                         : path,
                                err));
-    KM_TRY_GOTO(input ? km_table_read_input(&data->table, input, params, err)
-                      : km_table_open(&data->table, path, params, err));
+    KM_TRY_GOTO(input       ? km_table_read_input(&data->table, input, params, err)
+                : count > 1 ? km_table_open_files(&data->table, paths, count, params, err)
+                            : km_table_open(&data->table, path, params, err));
     data->n = data->table.rows;
     data->is_piece = input && input->line;
     KM_TRY_GOTO(km_data_treat_missing(data, params, err));
@@ -85,20 +103,29 @@ done:
 }
 
 km_status km_data_open(km_data **out, const char *path, const km_data_params *params, km_error *err) {
+    return km_data_open_files(out, &path, 1, params, err);
+}
+
+km_status km_data_open_files(km_data **out, const char *const *paths, int64_t count,
+                             const km_data_params *params, km_error *err) {
     *out = NULL;
+    if (count < 1) return km_fail(err, KM_ERROR_USAGE, "no file of points is given");
     km_data_params defaults;
     km_data_params_init(&defaults);
     if (!params) params = &defaults;
-    if (params->weights && strcmp(params->weights, "-") == 0 && strcmp(path, "-") == 0)
+    for (int64_t i = 0; i < count && count > 1; i++)
+        if (strcmp(paths[i], "-") == 0)
+            return km_fail(err, KM_ERROR_USAGE, "standard input cannot be one of several files");
+    if (params->weights && strcmp(params->weights, "-") == 0 && strcmp(paths[0], "-") == 0)
         return km_fail(err, KM_ERROR_USAGE, "points and weights cannot both come from standard input");
     if (params->weights && params->weights_column)
         return km_fail(err, KM_ERROR_USAGE, "weights come from a file or from a column; give one of them");
-    return open_table(out, path, NULL, params, err);
+    return open_table(out, paths, count, NULL, params, err);
 }
 
 km_status km_data_open_input(km_data **out, km_input *input, const km_data_params *params, km_error *err) {
     *out = NULL;
-    return open_table(out, NULL, input, params, err);
+    return open_table(out, NULL, 1, input, params, err);
 }
 
 // Looking ----------------------------------------------------------------------------------------------------
@@ -138,7 +165,7 @@ int64_t km_data_row_of(const km_data *data, int64_t i) {
 const void *km_data_base(const km_data *data, km_type type) {
     const km_table *table = &data->table;
     int64_t size = km_type_bytes(type);
-    if (data->draws || data->resident || table->csr || data->is_unit) return NULL;
+    if (data->draws || data->resident || table->csr || table->files || data->is_unit) return NULL;
     if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
     if (table->picks || table->apart || data->kept || data->fill) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;

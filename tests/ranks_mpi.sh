@@ -59,6 +59,9 @@ compare() { # NAME DATA OPTIONS...
 counts=(2 3)
 [ -n "$all" ] && counts=(1 2 3 7)
 compare plain x.f32
+head -c 1600016 x.f32 >part-0.f32
+tail -c +1600017 x.f32 >part-1.f32
+compare files 'part-?.f32'
 compare weights x.f32 --weights w.f64 --labels-of all
 [ -n "$all" ] && compare cosine x.f32 --metric cosine
 

@@ -126,7 +126,7 @@ usage() {
     in_stderr '--quiet takes no value'
     run 2 fit
     in_stderr 'DATA is missing'
-    run 2 fit a b c
+    run 2 predict a b c
     in_stderr "unexpected argument 'c'"
     run 2 fit spec.yaml
     in_stderr 'SPEC.yaml DATA'
@@ -436,6 +436,26 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     run 0 fit "$iris" -k 3,5 --labels all.npy --labels-of all --json r.json
     in_stdout 'alinski'
     expect "labels of all K have another shape" grep -aq "'shape': (150, 2)" all.npy
+    rm -f -- *
+    # Several files are one table, columns by their names; a pattern in quotes finds them.
+    head -101 "$iris" >part-1.csv
+    awk -F, -v OFS=, 'NR == 1 || NR > 101 { print $2, $1, $3, $4 }' "$iris" >part-2.csv
+    for data in "$iris" "part-1.csv part-2.csv" 'part-?.csv'; do
+        set -f
+        # shellcheck disable=SC2086
+        run 0 fit $data -k 2..4 --json - -q
+        set +f
+        python 'import json, sys; print(json.load(sys.stdin)["digest"])' <"$work/stdout" >>digests
+    done
+    expect "several files give another digest than one" test "$(sort -u digests | wc -l)" = 1
+    run 2 fit part-1.csv part-2.csv -k 2 --output both.csv
+    in_stderr '^kmgen fit: --output writes one file'
+    run 2 fit 'none-*.csv' -k 2
+    in_stderr 'none-\*.csv: no file has such a name'
+    printf '1,2,3\n4,5,7\n' >wide.csv
+    printf '1,2\n4,5\n' >narrow.csv
+    run 1 fit wide.csv narrow.csv -k 2
+    in_stderr '^kmgen: narrow.csv has 2 columns'
     rm -f -- *
     run_on "$iris" 0 fit - -k 2..4 --format csv
     run 0 fit "$iris" -k 2..4 --columns petal_length,4 --type f64 --scale standard --n-init 3 --max-iter 50 --tol 0 -v

@@ -1608,6 +1608,92 @@ START_TEST(missing_values) {
 }
 END_TEST
 
+// Files ------------------------------------------------------------------------------------------------------
+
+static void open_files(const char *const *paths, int64_t count) {
+    km_data_destroy(&data);
+    ck_assert_msg(km_data_open_files(&data, paths, count, &params, &err) == KM_OK, "%s", err.text);
+}
+
+static void refuse_files(const char *const *paths, const char *text) {
+    km_data_destroy(&data);
+    expect_error(km_data_open_files(&data, paths, 2, &params, &err), KM_ERROR_DATA, text);
+}
+
+// Rows in the order of the files; columns of text by their names, whatever order they have.
+START_TEST(several_files) {
+    write_text("a.csv", "x,y,w\n1,2,1\n3,4,2\n");
+    write_text("b.csv", "w,y,x,z\n3,6,5,0\n4,8,,0\n");
+    write_text("c.csv", "y,w,x\n10,5,9\n");
+    const char *const texts[] = {"a.csv", "b.csv", "c.csv"};
+    params.columns = "x,y";
+    params.weights_column = "w";
+    params.missing = KM_MISSING_MEAN;
+    open_files(texts, 3);
+    ck_assert_str_eq(km_data_name(data), "a.csv and 2 more");
+    ck_assert_int_eq(km_data_points(data), 5);
+    const double wanted[] = {1, 2, 3, 4, 5, 6, 4.5, 8, 9, 10};
+    double values[10], picked[3];
+    for (int64_t first = 0; first < 5; first++)
+        for (int64_t count = 0; first + count <= 5; count++) {
+            ck_assert_int_eq(km_data_read(values, data, first, count, KM_FLOAT64, &err), KM_OK);
+            ck_assert_mem_eq(values, wanted + 2 * first, (size_t)count * 2 * sizeof *values);
+        }
+    for (int i = 0; i < 5; i++) ck_assert_double_eq(km_data_weights(data)[i], i + 1);
+    km_data *view = NULL, *range = NULL;
+    const char *const names[] = {"y"};
+    ck_assert_int_eq(km_data_select(&view, data, names, 1, &err), KM_OK);
+    ck_assert_int_eq(km_data_range(&range, view, 1, 3, &err), KM_OK);
+    ck_assert_int_eq(km_data_read(picked, range, 0, 3, KM_FLOAT64, &err), KM_OK);
+    for (int i = 0; i < 3; i++) ck_assert_double_eq(picked[i], 4 + 2 * i);
+    km_data_destroy(&range);
+    km_data_destroy(&view);
+    params.missing = KM_MISSING_DROP;
+    open_files(texts, 3);
+    ck_assert_int_eq(km_data_points(data), 4);
+    ck_assert_int_eq(km_data_row_of(data, 3), 4);
+    params.missing = KM_MISSING_REFUSE;
+    refuse_files(texts,
+                 "a.csv and 1 more: b.csv, row 3, column 3 (x): the value is missing (missing: x 1); drop "
+                 "such rows by --missing drop, or fill them in by --missing mean or median");
+}
+END_TEST
+
+START_TEST(several_files_refused) {
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    write_npy("a.npy", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", values, 24);
+    write_npy("t.npy", 1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", values, 24);
+    write_npy("b.npy", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2)}", values, 24);
+    write_npy("c.npy", 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3)}", values, 24);
+    const char *const orders[] = {"a.npy", "t.npy"};
+    float read[12];
+    const float wanted[] = {1, 2, 3, 4, 5, 6, 1, 3, 5, 2, 4, 6};
+    open_files(orders, 2);
+    ck_assert_int_eq(km_data_read(read, data, 0, 4, KM_FLOAT32, &err), KM_OK);
+    ck_assert_mem_eq(read, wanted, sizeof wanted);
+    ck_assert_ptr_null(km_data_base(data, KM_FLOAT32));
+    const char *const columns[] = {"a.npy", "b.npy"}, *const types[] = {"a.npy", "c.npy"},
+                      *const sparse[] = {"a.npy", "s.svm"}, *const header[] = {"h.csv", "n.csv"};
+    refuse_files(columns,
+                 "b.npy has 2 columns that are used, a.npy has 3; files that are clustered together have "
+                 "the same (--columns names them)");
+    refuse_files(types,
+                 "c.npy holds values of type i4, a.npy of type f4; files that are clustered together have "
+                 "the same");
+    write_text("s.svm", "1 1:2 3:4\n0 2:1\n");
+    refuse_files(sparse, "s.svm is sparse; several files are clustered together where they are dense");
+    write_text("h.csv", "x,y\n1,2\n3,4\n");
+    write_text("n.csv", "1,2\n3,4\n");
+    refuse_files(header, "h.csv has a header, n.csv has none; --header says what the first line is");
+    const char *const pipe[] = {"a.npy", "-"};
+    km_data_destroy(&data);
+    expect_error(km_data_open_files(&data, pipe, 2, &params, &err), KM_ERROR_USAGE,
+                 "standard input cannot be one of several files");
+    expect_error(km_data_open_files(&data, pipe, 0, &params, &err), KM_ERROR_USAGE,
+                 "no file of points is given");
+}
+END_TEST
+
 START_TEST(columns_by_ranges) {
     write_text("x.csv", "a,b,c,d..e,f\n1,2,3,4,5\n");
     static const struct {
@@ -1905,6 +1991,8 @@ int main(void) {
     tcase_add_test(tests, sentinels);
     tcase_add_test(tests, marked_numbers_are_left_out_aloud);
     tcase_add_test(tests, columns_by_ranges);
+    tcase_add_test(tests, several_files);
+    tcase_add_test(tests, several_files_refused);
     tcase_add_test(tests, categories);
     tcase_add_test(tests, spelled_numbers);
     tcase_add_test(tests, weights_in_a_column);

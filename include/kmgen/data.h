@@ -127,6 +127,12 @@ KM_API const char *km_data_format_name(int64_t i);
 /// row is the line of the file.
 KM_API km_status km_data_open(km_data **out, const char *path, const km_data_params *params, km_error *err);
 
+/// The same of `count` files, whose rows stand one below the other in this order. Columns of the first, by their names
+/// where it has some, are taken from all. KM_ERROR_DATA also: a file has other columns, or values of another type, than
+/// the first, or is sparse; the sentence names it.
+KM_API km_status km_data_open_files(km_data **out, const char *const *paths, int64_t count,
+                                    const km_data_params *params, km_error *err);
+
 /// Takes the caller's memory, points and weights, which must outlive the km_data and stay as it is: n x d elements
 /// of `type`, element (i, f) at base + i * row_stride + f * column_stride (strides in elements; 0, 0 means C order:
 /// d, 1). `weights`: n doubles, finite and not negative, or NULL: all 1. Nothing is copied. KM_ERROR_USAGE: sizes,

@@ -125,6 +125,8 @@ int km_table_map(km_table *table, int64_t bytes, int fd) {
 }
 
 int km_table_is_lost(const km_table *table) {
+    for (int64_t i = 0; i < table->files_count; i++)
+        if (km_table_is_lost(&table->files[i])) return 1;
     const mapping *m = table->mapped_bytes ? mapping_at((uintptr_t)table->memory) : NULL;
     return m && atomic_load(&m->is_lost);
 }
@@ -137,6 +139,8 @@ void km_table_unmap(km_table *table) {
 }
 
 km_status km_table_check(const km_table *table, const char *name, km_error *err) {
+    for (int64_t i = 0; i < table->files_count; i++)
+        KM_TRY(km_table_check(&table->files[i], table->files[i].file, err));
     const mapping *m = table->mapped_bytes ? mapping_at((uintptr_t)table->memory) : NULL;
     if (!m || (!km_table_is_lost(table) && !has_changed(m))) return KM_OK;
     if (err) err->text[0] = 0; // an error that the zeros caused

@@ -59,6 +59,11 @@ typedef struct km_table {
     int64_t *missing;        // missing values of each column; NULL: they were not counted
     km_feature *prepared;    // how each column is made; NULL: it is a column of the file as it is
     double parse_ms;         // from text to values, with reading it
+    // Several files, whose rows stand one below the other (together.c): `base`, strides and lines are each file's own.
+    struct km_table *files; // NULL: it is one
+    int64_t files_count;
+    int64_t *starts; // the first row of each, and the number of all
+    char *file;      // of a table that is one of several: its path
 } km_table;
 
 void km_table_clear(km_table *table);
@@ -148,6 +153,11 @@ KM_READERS(KM_READER)
 
 // Opens with params->format, else by the file's extension, else by content.
 km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err);
+// Several files with the same columns, as one. KM_ERROR_DATA names the one that has others.
+km_status km_table_open_files(km_table *table, const char *const *paths, int64_t count,
+                              const km_data_params *params, km_error *err);
+// Which of the files a row is in.
+int64_t km_table_file_of(const km_table *table, int64_t row);
 // The name of that format, static text; NULL: there is none, or params->format names none.
 const char *km_input_format(const km_input *input, const km_data_params *params, km_error *err);
 // Reads an input that was opened before, and stays the caller's, by params->format.

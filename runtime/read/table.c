@@ -31,6 +31,10 @@ void km_table_clear(km_table *table) {
         free((char *)table->prepared[f].column);
         free((char *)table->prepared[f].category);
     }
+    for (int64_t i = 0; i < table->files_count; i++) km_table_clear(&table->files[i]);
+    free(table->files);
+    free(table->starts);
+    free(table->file);
     free(table->prepared);
     free(table->weights);
     free(table->missing);
@@ -48,6 +52,10 @@ void km_table_clear(km_table *table) {
 }
 
 int64_t km_table_line(const km_table *table, int64_t row) {
+    if (table->files) {
+        int64_t i = km_table_file_of(table, row);
+        return km_table_line(&table->files[i], row - table->starts[i]);
+    }
     return table->lines ? table->lines[row] : table->first_line + row;
 }
 
@@ -77,12 +85,25 @@ const char *km_place_write(char text[KM_PLACE_SIZE], int64_t line, int64_t colum
 }
 
 const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int64_t row, int64_t column) {
-    int64_t number = column < 0 ? 0 : table->numbers ? table->numbers[column] : column + 1;
+    enum { FILE_MAX = 60 }; // of a path its end
+    const km_table *file = table->files ? &table->files[km_table_file_of(table, row)] : NULL;
+    int64_t of_file = file && table->picks && column >= 0 ? table->picks[column] : column;
+    const int64_t *numbers = file ? file->numbers : table->numbers;
+    int64_t number = column < 0 ? 0 : numbers ? numbers[of_file] : of_file + 1;
     const char *name = column >= 0 && table->names ? table->names[column] : NULL;
     char index[40];
     snprintf(index, sizeof index, "index %" PRId64, number - 1);
     if (table->is_from_0 && number > 0) name = index;
-    return km_place_write(text, km_table_line(table, row), number, name);
+    int size = 0;
+    if (file) {
+        size_t length = strlen(file->file);
+        size = snprintf(text, KM_PLACE_SIZE, "%s%s, ", length > FILE_MAX ? "..." : "",
+                        length > FILE_MAX ? file->file + length - FILE_MAX : file->file);
+    }
+    char place[KM_PLACE_SIZE];
+    km_place_write(place, km_table_line(table, row), number, name);
+    snprintf(text + size, (size_t)(KM_PLACE_SIZE - size), "%.*s", KM_PLACE_SIZE - size - 1, place);
+    return text;
 }
 
 // The float16 at `half`, which floats hold exactly.
@@ -139,12 +160,12 @@ static convert_function *const converters[][2] = {
 #undef KM_CONVERTER_ROW
 };
 
-// Reads columns of rows first .. first + count - 1, one after the other.
-static void read_picked(unsigned char *out, const km_table *table, int64_t first, int64_t count,
-                        km_type type) {
-    int64_t element = km_element_size(table->element), size = km_type_bytes(type), d = table->columns;
+// Reads `d` columns of rows first .. first + count - 1, one after the other: picks[f] of the table; NULL: all.
+static void read_picked(unsigned char *out, const km_table *table, const int64_t *picks, int64_t d,
+                        int64_t first, int64_t count, km_type type) {
+    int64_t element = km_element_size(table->element), size = km_type_bytes(type);
     for (int64_t f = 0; f < d; f++) {
-        int64_t column = table->picks ? table->picks[f] : f;
+        int64_t pick = picks ? picks[f] : f, column = table->picks ? table->picks[pick] : pick;
         const unsigned char *from =
             table->apart ? table->apart[column] : table->base + column * table->column_stride * element;
         rectangle r = {1, count, 0, table->row_stride * element, 0, d, table->swapped};
@@ -152,7 +173,28 @@ static void read_picked(unsigned char *out, const km_table *table, int64_t first
     }
 }
 
+// Of each file the rows that are its own.
+static void read_files(unsigned char *out, const km_table *table, int64_t first, int64_t count,
+                       km_type type) {
+    int64_t row_bytes = table->columns * km_type_bytes(type);
+    for (int64_t done = 0; done < count;) {
+        int64_t i = km_table_file_of(table, first + done), at = first + done - table->starts[i];
+        const km_table *file = &table->files[i];
+        int64_t rows = km_min(count - done, file->rows - at);
+        if (table->picks) rows = km_min(rows, ROWS_AT_A_TIME);
+        if (table->picks)
+            read_picked(out + done * row_bytes, file, table->picks, table->columns, at, rows, type);
+        else
+            km_table_read(out + done * row_bytes, file, at, rows, type);
+        done += rows;
+    }
+}
+
 void km_table_read(void *out, const km_table *table, int64_t first, int64_t count, km_type type) {
+    if (table->files) {
+        read_files(out, table, first, count, type);
+        return;
+    }
     if (table->csr) {
         km_csr_read(out, table->csr, first, count, type);
         return;
@@ -169,7 +211,7 @@ void km_table_read(void *out, const km_table *table, int64_t first, int64_t coun
         int64_t rows = count - done < ROWS_AT_A_TIME ? count - done : ROWS_AT_A_TIME;
         unsigned char *to = (unsigned char *)out + done * d * size;
         if (is_picked) {
-            read_picked(to, table, first + done, rows, type);
+            read_picked(to, table, NULL, d, first + done, rows, type);
             continue;
         }
         int64_t row_bytes = table->row_stride * element, column_bytes = table->column_stride * element;

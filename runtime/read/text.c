@@ -393,10 +393,21 @@ static km_status slot_add(km_parse *p, int64_t column, km_column_kind kind) {
     return KM_OK;
 }
 
-// Slots for the features of a model.
+// The slot of the weights, in the column that is marked; none where none is.
+static km_status add_weights(km_parse *p, const unsigned char *marked) {
+    for (int64_t f = 0; f < p->columns_count; f++) {
+        if (!marked[f]) continue;
+        KM_TRY(slot_add(p, f, KM_COLUMN_NUMBER));
+        p->slots[p->slots_count - 1].is_weight = 1;
+    }
+    return KM_OK;
+}
+
+// Slots for the features of a model, or of the file that this one follows.
 static km_status choose_prepared(km_parse *p, const int64_t *picks, int64_t count) {
     const km_data_params *params = p->params;
     const char **wanted = NULL;
+    unsigned char *weights = NULL;
     int64_t *found = NULL, wanted_count, at = 0;
     km_status status;
     KM_TRY_GOTO(wanted_names(&wanted, &wanted_count, p));
@@ -415,7 +426,11 @@ static km_status choose_prepared(km_parse *p, const int64_t *picks, int64_t coun
                 KM_TRY_GOTO(km_fail_memory(p->err, "categories", KM_CATEGORIES_MAX));
         }
     }
+    KM_TRY_GOTO(
+        mark(&weights, p, p->has_header ? p->first_row : NULL, "--weights-column", params->weights_column));
+    KM_TRY_GOTO(add_weights(p, weights));
 done:
+    free(weights);
     free((void *)wanted);
     free(found);
     return status;
@@ -517,11 +532,7 @@ static km_status choose_by_kind(km_parse *p, const int64_t *picks, int64_t count
                             " columns to cluster, and at most %d are taken; choose some, as in "
                             "--columns 1..%d, or write what is mostly zeros as a sparse table",
                             p->file, p->slots_count, KM_FEATURES_DENSE_MAX, KM_FEATURES_DENSE_MAX));
-    for (int64_t f = 0; params->weights_column && f < p->columns_count; f++) {
-        if (!weights[f]) continue;
-        KM_TRY_GOTO(slot_add(p, f, KM_COLUMN_NUMBER));
-        p->slots[p->slots_count - 1].is_weight = 1;
-    }
+    KM_TRY_GOTO(add_weights(p, weights));
 done:
     free(one_hot);
     free(weights);
