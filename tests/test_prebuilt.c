@@ -12,11 +12,13 @@
 #include "scratch.h"
 #include <dirent.h>
 #include <fcntl.h>
+#include <kmgen/fit.h>
 #include <kmgen/module.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/kmgen-test-XXXXXX"; // the suite's own, removed at the end
@@ -24,6 +26,17 @@ static char set_path[4200];                      // of the set
 static const char *set_folder, *nvrtc;
 
 enum { FEATURES = 3 };
+
+static int64_t count_files(const char *dir, const char *end) {
+    DIR *listed = opendir(dir);
+    int64_t count = 0;
+    for (struct dirent *item; listed && (item = readdir(listed));) {
+        const char *dot = strrchr(item->d_name, '.');
+        count += dot && !strcmp(dot, end);
+    }
+    if (listed) closedir(listed);
+    return count;
+}
 
 // A plan of the type and number of features that the set has, and its text.
 static void emit(km_source *source, const char *design, const char *clusters) {
@@ -93,7 +106,7 @@ START_TEST(a_fit_compiles_its_pass_alone) {
     km_source source;
     km_source_part parts[KM_SOURCE_PARTS_MAX];
     char cache[256];
-    int64_t count = 0, passes = 0, compiled = 0;
+    int64_t count = 0, passes = 0;
     emit(&source, "registers", "2,3");
     ck_assert_int_eq(km_source_parts(parts, &count, source.text, &err), KM_OK);
     for (int64_t i = 0; i < count; i++) passes += km_source_is_pass(&parts[i]);
@@ -112,11 +125,64 @@ START_TEST(a_fit_compiles_its_pass_alone) {
     km_status status = km_cache_warm(&done, &spec, 1, &params, &err);
     ck_assert_msg(status == KM_OK, "%s", err.text);
     km_spec_clear(&spec);
-    DIR *listed = opendir(cache);
-    ck_assert_ptr_nonnull(listed);
-    for (struct dirent *item; (item = readdir(listed));) compiled += strstr(item->d_name, ".cu") != NULL;
-    closedir(listed);
-    ck_assert_int_eq(compiled, passes);
+    ck_assert_int_eq(count_files(cache, ".cu"), passes);
+}
+END_TEST
+
+// A fit that ends before its kernels are compiled: it may take no memory of the device.
+static void fit_in_vain(const char *dir, const char *clusters) {
+    static const float points[FEATURES * 8] = {1, 2, 3, 4};
+    km_error err = {{0}};
+    km_data *data;
+    km_spec spec;
+    km_result *result;
+    km_fit_params params;
+    km_spec_init(&spec);
+    km_fit_params_init(&params);
+    ck_assert_int_eq(km_data_from_memory(&data, points, 8, FEATURES, KM_FLOAT32, 0, 0, NULL, &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, clusters, &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "registers", &err), KM_OK);
+    params.cache_dir = dir;
+    params.compiler = nvrtc;
+    params.device_memory_max = 1;
+    ck_assert_int_eq(km_fit(&result, &spec, data, &params, &err), KM_ERROR_MEMORY);
+    km_spec_clear(&spec);
+    km_data_destroy(&data);
+}
+
+// A compile that is under way when a fit ends goes on behind it, when all that was the fit's is gone. The driver takes
+// half a second to start (FAKE_CUDA_LOG), and the compiler does not wait for it: the cache knows the device.
+START_TEST(a_compile_goes_on_behind_its_fit) {
+    static const char *const lists[] = {"3,4", "4,5", "5,6", "6,7"};
+    char dir[256], note[256];
+    int64_t before = 0, behind = 0;
+    snprintf(dir, sizeof dir, "%s/behind", folder);
+    snprintf(note, sizeof note, "%s/came.log", folder);
+    km_cuda_prebuilt_folder = set_folder;
+    setenv("FAKE_CUDA_LOG", note, 1);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && !behind; i++)
+        for (int twice = 0; twice < 2; twice++) {
+            char *path = strdup(dir); // gone when the fit is
+            int child = fork();       // where no driver has been started
+            if (child == 0) {
+                fit_in_vain(path, twice ? lists[i] : "2,3");
+                free(path);
+                int64_t now = count_files(dir, ".bin");
+                exit(now > before); // which waits for what goes on
+            }
+            int how = 0;
+            free(path);
+            ck_assert_int_eq(waitpid(child, &how, 0), child);
+            ck_assert(WIFEXITED(how) && WEXITSTATUS(how) < 2);
+            int64_t after = count_files(dir, ".bin");
+            if (twice) behind = WEXITSTATUS(how) == 0 && after > before;
+            before = after;
+        }
+    ck_assert(behind);
+    ck_assert_int_ge(before, 5); // the device, and twice the parts of a pass
+    ck_assert_int_eq(count_files(dir, ".lock") + count_files(dir, ".tmp"), 0);
+    remove_folder(dir);
 }
 END_TEST
 
@@ -197,6 +263,7 @@ int main(int argc, char **argv) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, all_but_the_pass_is_there, 0, 4);
     tcase_add_test(tests, a_fit_compiles_its_pass_alone);
+    tcase_add_test(tests, a_compile_goes_on_behind_its_fit);
     tcase_add_test(tests, nothing_else_is_found);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

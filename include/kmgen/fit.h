@@ -164,9 +164,10 @@ KM_API void km_fit_params_init(km_fit_params *params);
 /// features (0 or equal to the data's) and clusters (none: 2..min(20, n-1)) are completed from the data; Ks
 /// above n are dropped with a warning. `params` NULL: the defaults. The result is the caller's:
 /// km_result_destroy. Any number of fits may run at a time: no shared state but the cache folder and what
-/// km_memory_keep says. Any status: KM_ERROR_USAGE (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the named tuning
-/// table), KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_DATA (values, shapes), KM_ERROR_MEMORY (with the way
-/// out), KM_ERROR_IO (a file of the data became shorter), KM_ERROR_INTERRUPTED.
+/// km_memory_keep says. On a GPU a thread of the library may still compile into the cache folder when it returns;
+/// a process that ends waits for that. Any status: KM_ERROR_USAGE (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the
+/// named tuning table), KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_DATA (values, shapes), KM_ERROR_MEMORY (with
+/// the way out), KM_ERROR_IO (a file of the data became shorter), KM_ERROR_INTERRUPTED.
 KM_API km_status km_fit(km_result **out, const km_spec *spec, const km_data *data,
                         const km_fit_params *params, km_error *err);
 

@@ -62,7 +62,7 @@ static int open_file(int arch) {
 
 // `size` bytes of the file from `at` on; NULL when it does not have them.
 static void *read_at(int file, int64_t at, int64_t size) {
-    char *bytes = size > 0 && size < 1 << 28 ? malloc((size_t)size) : NULL;
+    char *bytes = size > 0 && size < 1 << 28 ? calloc(1, (size_t)size) : NULL;
     int64_t done = 0;
     while (bytes && done < size) {
         ssize_t got = pread(file, bytes + done, (size_t)(size - done), (off_t)(at + done));

@@ -124,7 +124,7 @@ static void fit_free(km_fit_job *f) {
     if (f->engine) f->engine->backend->engine_destroy(&f->engine);
     km_build_clear(&f->build);
     if (f->device) km_device_close(&f->device);
-    km_fit_free_ahead(f); // what still compiles had the time of the others
+    km_fit_free_ahead(f);
     km_text_free(f->table);
     km_spec_clear(&f->spec);
     km_data_stats_free(&f->stats);
@@ -270,6 +270,7 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
     if (status != KM_OK) tell_ranks(&f, err);
     km_result *result = &f.owner->result;
     double freed_from_ms = km_now_ms();
+    if (status == KM_ERROR_INTERRUPTED) km_fit_stop_ahead(&f);
     fit_free(&f);
     result->timing.free_ms = km_now_ms() - freed_from_ms;
     result->timing.total_ms = km_now_ms() - f.begin_ms;

@@ -71,11 +71,14 @@ void km_fit_build_params(km_build_params *build, const km_fit_job *f);
 
 // ahead.c: compiles what a fit on a GPU will most likely build into the cache, on a thread of its own, while the device
 // is opened and points are sent. It never fails a fit: what it could not compile the build compiles. A compile that is
-// under way when the fit ends is finished, and stays in the cache, unless the caller stopped the fit.
+// under way when the fit ends is finished behind it, and stays in the cache, unless the caller stopped the fit; a
+// process that ends waits for it.
 void km_fit_begin_ahead(km_fit_job *f, int ordinal);
+void km_fit_note_device(km_fit_job *f); // which is open now: the next fit's compiler need not wait for it
 km_status km_fit_end_ahead(km_fit_job *f, km_error *err); // waits for it; KM_ERROR_INTERRUPTED
 int km_fit_is_ahead(km_fit_job *f);                       // whether it still compiles
 km_built *km_fit_built_ahead(const km_fit_job *f);
+void km_fit_stop_ahead(km_fit_job *f); // nobody wants what it compiles
 void km_fit_free_ahead(km_fit_job *f);
 
 // ranks.c: what a fit has to say to other ranks, where there are some (km_fit_params.communicator).

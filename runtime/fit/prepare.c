@@ -274,6 +274,7 @@ static km_status open_faster(km_fit_job *f) {
 
 km_status km_fit_open_device(km_fit_job *f) {
     KM_TRY(km_fit_agree(f, may_choose(f) ? open_faster(f) : open_wanted(f)));
+    km_fit_note_device(f);
     return km_fit_share_facts(f);
 }
 
