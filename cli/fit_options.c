@@ -331,7 +331,7 @@ const cli_option cli_fit_options[] = {
      "other "
      "outputs may be asked for",
      CLI_TEXT(fit_options, fit.resume)},
-    {"device-memory-max", 0, "BYTES", "likewise, of a GPU's memory",
+    {"device-memory-max", 0, "BYTES", "likewise, of a GPU's memory; points that do not fit stay on the host",
      CLI_BY(cli_take_bytes, int64_t, fit_options, fit.device_memory_max)},
     {"set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled",
      CLI_BY(cli_take_set, cli_changes, fit_options, changes)},

@@ -124,6 +124,12 @@ static void choose_by_rule(km_plan *plan) {
 static void leave_room(km_plan *plan) {
     km_memory memory;
     km_algorithm chosen = plan->algorithm;
+    if (plan->streams && chosen != KM_ALGORITHM_LLOYD) {
+        plan->algorithm = KM_ALGORITHM_LLOYD;
+        snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason,
+                 "what %s keeps of each point does not fit the device", km_algorithm_name(chosen));
+        return;
+    }
     km_memory_of(&memory, plan);
     if (chosen == KM_ALGORITHM_LLOYD || !plan->facts.memory_free_bytes ||
         memory.total <= plan->facts.memory_free_bytes)

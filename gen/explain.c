@@ -195,6 +195,18 @@ static void add_purposes(km_text *out, const km_plan *plan) {
     add_row(out, "  kernels, stacks, models", memory.spare);
 }
 
+// What comes from the host, and how often.
+static void add_streams(km_text *out, const km_plan *plan) {
+    int64_t picks = plan->spec.clusters[plan->spec.clusters_count - 1];
+    add_row(out, "  of these, points for every pass", plan->streamed_bytes);
+    km_text_puts(out, "  points come from the host");
+    if (plan->window_points) km_text_printf(out, ", %" PRId64 " at a time", plan->window_points);
+    km_text_printf(out,
+                   ": 3 to 5 reads to load them, %" PRId64 " to seed, one an iteration for all K and %" PRId64
+                   " of %" PRId64 " restarts\n",
+                   picks, km_max(km_plan_value(plan, KM_PARAM_concurrent_restarts), 1), plan->spec.n_init);
+}
+
 // The most memory that a fit takes at one time, and what is free where that is known.
 static void add_whole(km_text *out, const km_plan *plan) {
     char bytes[32];
@@ -203,6 +215,7 @@ static void add_whole(km_text *out, const km_plan *plan) {
     km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, "a whole fit, at one time", VALUE_WIDTH + 5,
                    bytes_text(bytes, (double)plan->memory_bytes));
     add_row(out, "on the host beside that", plan->host_bytes);
+    if (plan->streams) add_streams(out, plan);
     if (plan->facts.scratch_from) add_row(out, "in temporary files", km_memory_in_files(plan));
     if (!plan->facts.memory_free_bytes) return;
     km_text_printf(out, "%-*s%*s%s\n", NAME_WIDTH + 10, "free", VALUE_WIDTH + 5,

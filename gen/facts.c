@@ -54,6 +54,7 @@ static void cuda_init(km_device_facts *facts) {
     facts->clock_ghz = cuda_devices[best].clock_ghz;
     facts->fp32_per_cycle = cuda_devices[best].fp32;
     facts->fp64_per_cycle = cuda_devices[best].fp64;
+    facts->maps_host = 1;
 }
 
 static void cpu_init(km_device_facts *facts) {

@@ -7,6 +7,7 @@
 #include "../templates/cuda/steps.h"
 #include "cpu/facts.h"
 #include "cuda/bounds.h"
+#include "cuda/common.h"
 #include "cuda/tiles.h"
 #include "design.h"
 
@@ -61,6 +62,14 @@ static int64_t finish_pieces(const km_plan *plan) {
     return CHUNK_POINTS / KM_FINISH_SHARED_POINTS;
 }
 
+// Chains of k-means++ that one read from the host serves: their distances, which lie there as well, take no more than
+// the points.
+static int64_t streamed_chains(const km_plan *plan) {
+    int64_t real = km_type_bytes(plan->spec.type), row = plan->spec.features * real;
+    if (km_plan_is_csr(plan)) row = (int64_t)km_csr_point_bytes(plan);
+    return km_max(1, km_min(plan->spec.n_init, row / real));
+}
+
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t d = plan->spec.features, real = km_type_bytes(plan->spec.type), rows = plan->clusters_sum + 1;
     int64_t k_max = k_max_of(plan), runs = km_min(plan->spec.clusters_count + 1, CUDA_RUNS_AT_ONCE);
@@ -71,8 +80,9 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t column = is_csr ? (d + 1) * 8 : 0; // CSR: centroids as columns of doubles
     int64_t loading =
         is_csr ? 0 : 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(chunks * 4 * d8, subchunks * 8);
-    int64_t seeding = aligned(k_max * 8) + aligned(2 * KM_CANDIDATES_MAX * 8) +
-                      KM_CANDIDATES_MAX * subchunks * 8 + SEED_COLUMNS * column;
+    int64_t chains = plan->streams ? streamed_chains(plan) : 1;
+    int64_t seeding = aligned(chains * k_max * 8) + aligned(2 * chains * KM_CANDIDATES_MAX * 8) +
+                      chains * (KM_CANDIDATES_MAX * subchunks * 8 + SEED_COLUMNS * column);
     int64_t moving = KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) +
                      2 * subchunks * 8;
     moving += k_max * column;
@@ -87,10 +97,12 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t picked = plan->spec.n_init * k_max, fetched = k_max;
     if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
-    km_cuda_steps steps = {
-        .scratch =
-            km_max(n * CUDA_FAR_POINT_BYTES, runs * km_min(n, CHUNK_POINTS) * (KM_FINISH_POINT_BYTES + 8)),
-        .work = km_max(loading, km_max(seeding, km_max(moving, km_max(finishing, fetching))))};
+    int64_t point = runs * (KM_FINISH_POINT_BYTES + 8), enough = n * CUDA_FAR_POINT_BYTES;
+    if (plan->streams)
+        enough = km_min(n * point, plan->facts.memory_free_bytes / 16); // for the last pass alone
+    km_cuda_steps steps = {.scratch = km_max(enough, point * km_min(n, CHUNK_POINTS)),
+                           .work =
+                               km_max(loading, km_max(seeding, km_max(moving, km_max(finishing, fetching))))};
     return steps;
 }
 
@@ -135,6 +147,60 @@ static int64_t means_bytes(const km_plan *plan) {
     return plan->clusters_sum * (d + 3) * 8 + k_max_of(plan) * (d + 4) * 8;
 }
 
+int64_t km_window_points;
+
+// A window is so large that the bus is busy, and so small that the ring and the tiles of a window take no more than a
+// quarter of the memory.
+static int64_t window_of(const km_plan *plan) {
+    const int64_t enough = 32 << 20;
+    const km_design_code *code = km_design_code_of(plan->design);
+    int64_t row = plan->spec.features * km_type_bytes(plan->spec.type), many = 1 << 20;
+    if (!km_cuda_has_windows(plan)) return 0;
+    int64_t each = KM_WINDOW_SLOTS * row + code->workspace_bytes(plan, many) / many;
+    int64_t points = km_min(enough / row, plan->facts.memory_free_bytes / 4 / each);
+    if (km_window_points) points = km_window_points;
+    return km_max(1, points / KM_SUBCHUNK_POINTS) * KM_SUBCHUNK_POINTS;
+}
+
+// Numbers of a point and chain, or of a point, that seeding or relocation has.
+static int64_t far_scratch(const km_memory *memory, const km_plan *plan) {
+    int64_t n = plan->points;
+    return km_max(memory->chains * n * km_type_bytes(plan->spec.type), n * CUDA_FAR_POINT_BYTES);
+}
+
+// Points that do not fit: on the device are tables that do not grow with them, windows, and of the points what has a
+// place beside those. All else lies on the host.
+static void stream(km_memory *memory, const km_plan *plan) {
+    enum { BESIDE = 16 << 20 };
+    int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type), row = d * real;
+    int64_t table = km_plan_is_csr(plan) ? csr_bytes(plan) : (n + KM_PAD_ROWS) * row;
+    int64_t workspace = pass_bytes(plan, n), weights = plan->weighted ? n * 8 + (n + KM_PAD_ROWS) * real : 0;
+    int64_t slots = restarts_of(plan) * plan->spec.clusters_count, labels = 0;
+    int64_t raw = plan->value_bytes && plan->value_bytes != real ? n * d * plan->value_bytes : 0;
+    km_cuda_steps steps = km_cuda_steps_of(plan, n);
+    if (plan->track_labels) labels = slots * aligned(n) * (k_max_of(plan) <= 256 ? 1 : 2);
+    memory->chains = streamed_chains(plan);
+    memory->window = window_of(plan);
+    if (memory->window) workspace = pass_bytes(plan, memory->window);
+    memory->workspace_near =
+        memory->window ? workspace : km_min(workspace, pass_bytes(plan, CHUNK_POINTS) + BESIDE);
+    memory->points -= paged(table) + (plan->weighted ? paged(n * 8) + paged((n + KM_PAD_ROWS) * real) : 0);
+    memory->arriving = paged(steps.work);
+    memory->slots -= plan->track_labels ? paged(labels) : 0;
+    memory->pass = paged(memory->workspace_near) + paged(KM_WINDOW_SLOTS * memory->window * row);
+    if (memory->window) memory->pass += paged(km_cuda_partial_bytes(plan));
+    memory->steps = paged(steps.work) + paged(steps.scratch);
+    int64_t others = memory->points + memory->spare + memory->slots + memory->pass + memory->steps;
+    memory->points_near =
+        km_max(0, km_min(table, plan->facts.memory_free_bytes - others)) / CUDA_PAGE * CUDA_PAGE;
+    memory->points += memory->points_near;
+    memory->total = others + memory->points_near;
+    memory->far = table - memory->points_near + workspace - memory->workspace_near + weights + labels +
+                  km_max(raw, far_scratch(memory, plan));
+    memory->streamed = table - memory->points_near + (plan->weighted ? n * real : 0);
+    memory->host += memory->far;
+}
+
 static void of_cuda(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type);
     int64_t subchunks = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS, workspace = pass_bytes(plan, n);
@@ -160,6 +226,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
         plan->label_sets * n * 4 + HOST_SPARE + km_max(km_refine_bytes(plan, n), means_bytes(plan));
     if (is_csr) memory->host += csr_bytes(plan) + csr_loading_bytes(plan); // the host packs them
     memory->chains = km_max(1, km_min(plan->spec.n_init, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
+    if (plan->streams) stream(memory, plan);
 }
 
 double km_csr_point_bytes(const km_plan *plan) {

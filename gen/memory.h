@@ -17,6 +17,12 @@ typedef struct km_memory {
     int64_t spare;  // kernels and the driver's own; stacks
     int64_t total;  // at most, at one time, on the plan's device
     int64_t host;   // CUDA: the machine's memory beside that; 0 on a CPU
+    // CUDA, where the plan streams: what grows with the points lies on the host but for a part of it.
+    int64_t far;            // bytes of `host` for that
+    int64_t streamed;       // bytes that a pass reads there
+    int64_t points_near;    // bytes of the table of points on the device
+    int64_t workspace_near; // ... and of the workspace of a pass
+    int64_t window;         // points that passes take at a time; 0: they read them where they lie
 } km_memory;
 
 // `plan` has its design, numbers and algorithm; plan->points must be known (else all is 0).
@@ -38,10 +44,14 @@ static inline int32_t km_csr_index_bytes(int64_t d) {
 
 // CUDA: memory of the steps around the pass, n points, at most. `scratch`: a number a point and run; with
 // less than that a step still works in the workspace, if that is no smaller. `work`: tables and sums.
+// Of points that are streamed what grows with them has a place of its own: `scratch` is without that.
 typedef struct km_cuda_steps {
     int64_t scratch, work;
 } km_cuda_steps;
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n);
+enum { KM_WINDOW_SLOTS = 3 }; // windows of points in the ring of a pass
+// For tests: points of a window; 0: the planner decides.
+extern int64_t km_window_points;
 #define KM_LABEL_SUMS_BYTES ((int64_t)64 << 20) // of the parts of sums by labels, at most, or one part
 // Chunks whose sums the finishing pass keeps at a time.
 int64_t km_cuda_finish_chunks(int64_t rows_count, int64_t chunks_count);

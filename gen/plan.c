@@ -178,7 +178,7 @@ static void estimate_memory(km_plan *plan, const km_config *configs) {
 }
 
 static int is_too_large(const km_plan *plan, km_design design) {
-    return plan->facts.memory_free_bytes &&
+    return plan->facts.memory_free_bytes && !plan->streams &&
            plan->estimates[design].memory_bytes > plan->facts.memory_free_bytes;
 }
 
@@ -191,9 +191,15 @@ static int is_faster(const km_plan *plan, km_design a, km_design b) {
     return first->issue_ns < second->issue_ns;
 }
 
+// Of dense points that come from the host, `tensor` reads once what serves all restarts.
+static int reads_once(const km_plan *plan, km_design a, km_design b) {
+    return plan->streams && a == KM_DESIGN_TENSOR && !km_design_code_of(b)->is_csr;
+}
+
 // Whether `a` is taken instead of `b`: one that fits the memory first, then the faster one; where none fits, the one
 // that needs less.
 static int is_better(const km_plan *plan, km_design a, km_design b) {
+    if (reads_once(plan, a, b) || reads_once(plan, b, a)) return a == KM_DESIGN_TENSOR;
     int a_large = is_too_large(plan, a), b_large = is_too_large(plan, b);
     if (a_large != b_large) return b_large;
     return a_large ? plan->estimates[a].memory_bytes < plan->estimates[b].memory_bytes
@@ -281,6 +287,12 @@ static void give_reason(km_plan *plan) {
     size_t size = sizeof plan->design_reason;
     char *reason = plan->design_reason;
     if (give_layout_reason(plan)) return;
+    if (reads_once(plan, plan->design, fastest) && fastest != KM_DESIGN_TENSOR) {
+        snprintf(reason, size,
+                 "one read of what comes from the host serves all restarts; with room for all, %s",
+                 km_design_name(fastest));
+        return;
+    }
     prebuilt_and_emitted(plan, &prebuilt, &emitted);
     const char *why_not = "";
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT && !emitted; i++)
@@ -343,7 +355,7 @@ static double nonzeros_of(const km_spec *spec, const km_plan_params *params) {
 
 // `by`: by a measured entry's numbers; NULL: by the cost model.
 static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
-                      int64_t concurrent_max, const measured *by, km_error *err) {
+                      int64_t concurrent_max, int streams, const measured *by, km_error *err) {
     plan->concurrent_max = concurrent_max;
     KM_TRY(spec_check(spec, err));
     KM_TRY(km_spec_copy(&plan->spec, spec, err));
@@ -357,6 +369,7 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->value_bytes = params->value_bytes;
     plan->label_sets = params->label_sets;
     plan->threads = params->threads;
+    plan->streams = streams != 0;
     for (int64_t i = 0; i < spec->clusters_count; i++) plan->clusters_sum += spec->clusters[i];
     KM_TRY(avoid_take(plan, params, err));
     KM_TRY(choose(plan, err));
@@ -366,6 +379,8 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->memory_bytes = memory.total;
     plan->host_bytes = memory.host;
     plan->estimates[plan->design].memory_bytes = memory.total;
+    plan->window_points = memory.window;
+    plan->streamed_bytes = memory.streamed;
     km_plan_sort_numbers(plan);
     KM_TRY(km_plan_check_used(plan, err));
     if (by) keep_other_estimates(plan, by->model);
@@ -396,7 +411,8 @@ static void blame_fixed(const km_spec *spec, const km_plan_params *params, km_er
         km_plan plan;
         km_plan_init(&plan);
         without.fixed[i] = without.fixed[--without.fixed_count];
-        if (make(&plan, &without, params, 0, NULL, NULL) == KM_OK && km_plan_get(&plan, fixed->name) >= 0) {
+        if (make(&plan, &without, params, 0, 0, NULL, NULL) == KM_OK &&
+            km_plan_get(&plan, fixed->name) >= 0) {
             km_error whole = *err;
             err->text[0] = 0;
             km_fail(err, KM_ERROR_PLAN,
@@ -407,13 +423,24 @@ static void blame_fixed(const km_spec *spec, const km_plan_params *params, km_er
     }
 }
 
+// Whether points may stay on the host, where they do not fit otherwise: then the plan is that of a device that has
+// room for all.
+static int may_stream(const km_plan *made, const km_plan_params *params) {
+    return params->may_stream && !km_plan_fits(made) && made->spec.target.kind == KM_TARGET_CUDA &&
+           made->facts.maps_host;
+}
+
 // With fewer concurrent restarts until it fits the memory.
 static km_status make_within(km_plan *made, const km_spec *spec, const km_plan_params *params,
                              const measured *by, km_error *err) {
-    km_status status = make(made, spec, params, 0, by, err);
+    km_status status = make(made, spec, params, 0, 0, by, err);
     for (int64_t restarts; status == KM_OK && (restarts = fewer_concurrent(made)) > 0;) {
         km_plan_clear(made);
-        status = make(made, spec, params, restarts, by, err);
+        status = make(made, spec, params, restarts, 0, by, err);
+    }
+    if (status == KM_OK && may_stream(made, params)) {
+        km_plan_clear(made);
+        status = make(made, spec, params, 0, 1, by, err);
     }
     return status;
 }
@@ -441,8 +468,8 @@ static km_status try_measured(km_plan *made, int *taken, const km_tuning_pick *p
     km_error refused = {{0}};
     km_plan_init(&trial);
     km_status status = make_within(&trial, spec, params, &by, &refused);
-    *taken =
-        status == KM_OK && (km_plan_fits(&trial) || !km_plan_fits(made)) && is_worth_it(pick, &trial, made);
+    *taken = status == KM_OK && (km_plan_fits(&trial) || !km_plan_fits(made)) &&
+             trial.streams <= made->streams && is_worth_it(pick, &trial, made);
     if (*taken) {
         km_tuning_leave(&trial);
         km_plan_clear(made);

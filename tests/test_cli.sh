@@ -1665,6 +1665,17 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     # A dry run shows the plan of the GPU beside that of the CPU.
     run 0 "${given[@]}" --dry-run
     in_stdout '^target +cpu:.* cuda:sm_'
+    # Points that do not fit it stay on the host, as far as that has room.
+    truncate -s 1G "$work/in/large.f32"
+    local large=(fit "$work/in/large.f32" --features 4 -k 2..5 -t cuda --dry-run --device-memory-max)
+    run 0 "${large[@]}" 600M
+    in_stdout '^ *of these, points for every pass +[0-9.]+ MiB$'
+    in_stdout '^ *points come from the host, [0-9]+ at a time: .* 5 to seed'
+    run 1 "${large[@]}" 600M --memory-max 500M
+    in_stderr "a fit on a GPU needs [0-9.]+ GiB of the machine's memory .* memory_max leaves"
+    run 1 "${large[@]}" 60M
+    in_stderr 'do not fit: a fit on cuda:sm_90 needs .* \(device_memory_max is 0.06 GiB'
+    rm -f "$work/in/large.f32"
     # The tuning table that is asked then is the CPU's own.
     local cpu isa threads own entry
     own_table

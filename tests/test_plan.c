@@ -787,6 +787,92 @@ START_TEST(free_memory_decides) {
 }
 END_TEST
 
+// Where nothing makes room, and the caller lets them, points come from the host: by the plan of a device that has room
+// for all, within the memory, with as many of them on the device as it holds.
+START_TEST(points_come_from_the_host) {
+    static const char *const designs[] = {"tensor", "registers", "tiled"};
+    km_plan_params params;
+    km_plan_params_init(&params);
+    km_device_facts facts;
+    const int64_t table = 40000000ll * 8 * 4;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", designs[_i], &err), KM_OK);
+    spec.features = 8;
+    spec.n_init = 4;
+    km_device_facts_init(&facts, spec.target);
+    params.facts = &facts;
+    params.points = 40000000;
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    params.may_stream = 1;
+    expect_plan(&params);
+    int64_t whole = plan.memory_bytes, host = plan.host_bytes, grid = km_plan_get(&plan, "grid");
+    ck_assert(!plan.streams && plan.streamed_bytes == 0 && plan.window_points == 0);
+    facts.memory_free_bytes = whole;
+    expect_plan(&params);
+    ck_assert(!plan.streams);
+    for (int64_t free = whole - 1, before = 0; free > 400 << 20; free -= 300 << 20) {
+        facts.memory_free_bytes = free;
+        expect_plan(&params);
+        ck_assert(plan.streams && km_plan_fits(&plan));
+        ck_assert_int_eq(plan.window_points > 0, plan.design == KM_DESIGN_TENSOR);
+        if (plan.design != KM_DESIGN_TENSOR) ck_assert_int_eq(km_plan_get(&plan, "grid"), grid);
+        if (plan.design == KM_DESIGN_TENSOR) ck_assert_int_eq(km_plan_get(&plan, "concurrent_restarts"), 4);
+        ck_assert_int_ge(plan.streamed_bytes, before); // less room, more on the host
+        ck_assert_int_le(plan.streamed_bytes, table + (1 << 20));
+        // No room is left over but where all points are on the device.
+        if (plan.streamed_bytes > 4 << 20) ck_assert_int_gt(plan.memory_bytes, free - (4 << 20));
+        ck_assert_int_ge(plan.host_bytes, host + plan.streamed_bytes);
+        before = plan.streamed_bytes;
+    }
+    ck_assert_int_gt(plan.streamed_bytes, table / 2);
+    char *text = NULL;
+    ck_assert_int_eq(km_plan_explain(&text, &plan, &err), KM_OK);
+    ck_assert_ptr_nonnull(strstr(text, "points come from the host"));
+    km_text_free(text);
+    spec.fixed_count = 0;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", designs[_i], &err), KM_OK);
+    facts.memory_free_bytes = 50 << 20; // the driver's own is more
+    expect_plan(&params);
+    ck_assert(plan.streams && !km_plan_fits(&plan));
+    params.may_stream = 0;
+    expect_plan(&params);
+    ck_assert(!plan.streams && !km_plan_fits(&plan));
+    params.may_stream = 1;
+    facts.maps_host = 0;
+    expect_plan(&params);
+    ck_assert(!plan.streams);
+}
+END_TEST
+
+// What others keep of each point would not fit, either.
+START_TEST(streamed_points_have_lloyd) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    km_device_facts facts;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    km_device_facts_init(&facts, spec.target);
+    facts.memory_free_bytes = 500 << 20;
+    params.facts = &facts;
+    params.points = 200000000;
+    params.may_stream = 1;
+    params.algorithm = KM_ALGORITHM_TILES;
+    expect_plan(&params);
+    ck_assert(plan.streams && km_plan_fits(&plan));
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_LLOYD);
+    ck_assert_ptr_nonnull(
+        strstr(plan.algorithm_reason, "what tiles keeps of each point does not fit the device"));
+    spec.layout = KM_LAYOUT_CSR;
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    params.nonzeros = 2;
+    expect_plan(&params);
+    ck_assert(plan.streams && km_plan_fits(&plan));
+    ck_assert_int_eq(plan.window_points, 0);
+}
+END_TEST
+
 START_TEST(free_memory_decides_concurrent_restarts) {
     static const char *const kinds[] = {"cuda:sm_90", "cpu:avx2"};
     static const char *const designs[] = {"tiled", "prebuilt"};
@@ -935,6 +1021,8 @@ int main(void) {
     tcase_add_test(tests, kernels_of_a_text);
     tcase_add_test(tests, kernels_of_a_text);
     tcase_add_test(tests, free_memory_decides);
+    tcase_add_loop_test(tests, points_come_from_the_host, 0, 3);
+    tcase_add_test(tests, streamed_points_have_lloyd);
     tcase_add_loop_test(tests, free_memory_decides_concurrent_restarts, 0, 2);
     tcase_add_test(tests, free_memory_decides_the_algorithm);
     tcase_add_test(tests, tiles_on_cuda);

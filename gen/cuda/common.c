@@ -25,10 +25,15 @@ double km_cuda_overlap(double a, double b) {
     return pow(pow(a, measured.overlap) + pow(b, measured.overlap), 1 / measured.overlap);
 }
 
+int km_cuda_has_windows(const km_plan *plan) {
+    return plan->streams && plan->design == KM_DESIGN_TENSOR;
+}
+
 int64_t km_cuda_concurrent_restarts(const km_plan *plan) {
     enum { POINTS_ENOUGH = 4 << 20, RESTARTS_MAX = 64 };
     if (!plan->points) return 1;
     int64_t restarts = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.n_init), RESTARTS_MAX);
+    if (km_cuda_has_windows(plan)) restarts = km_min(plan->spec.n_init, RESTARTS_MAX);
     if (plan->concurrent_max) restarts = km_min(restarts, plan->concurrent_max);
     return km_max(restarts, 1);
 }
@@ -42,9 +47,10 @@ double km_cuda_launches_ns(const km_plan *plan, int64_t launches, double each_ns
 
 km_status km_cuda_set_restarts(km_plan *plan, km_error *err) {
     return km_plan_set(plan, KM_PARAM_concurrent_restarts, km_cuda_concurrent_restarts(plan), err, "%s",
-                       plan->concurrent_max ? "as many as the free memory holds"
-                       : plan->points       ? "restarts until a pass has 4 million points, or all of them"
-                                            : "many points: one restart of each K fills the device");
+                       km_cuda_has_windows(plan) ? "one read of what comes from the host serves all of them"
+                       : plan->concurrent_max    ? "as many as the free memory holds"
+                       : plan->points ? "restarts until a pass has 4 million points, or all of them"
+                                      : "many points: one restart of each K fills the device");
 }
 
 km_status km_cuda_set_grid(km_plan *plan, int64_t tile, km_error *err) {

@@ -112,7 +112,8 @@ typedef struct km_fit_params {
     /// the fit begins is taken off. The plan keeps within it, or the fit is refused before it reads a point:
     /// KM_ERROR_MEMORY. Never changes results. Default 0: what is free.
     int64_t memory_max;
-    /// Bytes of a GPU's memory that a fit may take, likewise. Default 0: what is free.
+    /// Bytes of a GPU's memory that a fit may take, likewise; points that do not fit stay on the host.
+    /// Default 0: what is free.
     int64_t device_memory_max;
     /// Folder of a disk: on a CPU, points, labels and whatever else grows with dense points lie in temporary files
     /// there where they do not fit into memory, and the algorithm is lloyd unless one is given. The files have no

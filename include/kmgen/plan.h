@@ -66,6 +66,7 @@ typedef struct km_device_facts {
     /// CPU: arrays of at least so many bytes lie in temporary files, and are no memory; 0: all are memory. Default 0.
     int64_t scratch_from;
     int32_t has_compiler; ///< NVRTC, or a C compiler that answers.
+    int32_t maps_host;    ///< CUDA: memory may begin on the device and go on on the host.
     int32_t has_integers; ///< CPU: products of 16-bit integers (AVX512_VNNI).
 } km_device_facts;
 
@@ -109,6 +110,7 @@ typedef struct km_plan_params {
     // What decides memory only, never a number of the text:
     int64_t value_bytes; ///< Of a value of the points as they come: 4 or 8. Default 0: as the plan's type.
     int64_t label_sets;  ///< Sets of labels, 4 bytes a point, that the caller gets at the end. Default 0.
+    int32_t may_stream;  ///< CUDA: points that do not fit the free memory may stay on the host. Default 0.
     int64_t threads;     ///< CPU threads. Default 0: the facts' units.
 } km_plan_params;
 
@@ -173,15 +175,18 @@ typedef struct km_plan {
     int64_t threads;       ///< As in km_plan_params.
     /// On the device, of a whole fit: points, passes, seeding, finishing. 0: n is unknown.
     int64_t memory_bytes;
-    int64_t host_bytes;         ///< CUDA: of the machine's memory beside that.
-    int64_t concurrent_max;     ///< Concurrent restarts that the free memory holds; 0: it decides nothing.
-    km_design design;           ///< How a pass is computed.
-    char design_reason[192];    ///< Why, for people.
-    km_algorithm algorithm;     ///< Never AUTO.
-    int32_t algorithm_fixed;    ///< The user's choice: it is kept even where it does not pay.
-    char algorithm_reason[192]; ///< Why, for people.
-    km_plan_tuned tuned;        ///< Where its numbers were measured.
-    int64_t clusters_sum;       ///< S of one restart: the sum of the K list.
+    int64_t host_bytes;      ///< CUDA: of the machine's memory beside that.
+    int32_t streams;         ///< CUDA: points do not fit; those on the host come to the device in every pass.
+    int64_t streamed_bytes;  ///< ... of a pass, from the host.
+    int64_t window_points;   ///< ... so many at a time; 0: kernels read them where they lie.
+    int64_t concurrent_max;  ///< Concurrent restarts that the free memory holds; 0: it decides nothing.
+    km_design design;        ///< How a pass is computed.
+    char design_reason[192]; ///< Why, for people.
+    km_algorithm algorithm;  ///< Never AUTO.
+    int32_t algorithm_fixed; ///< The user's choice: it is kept even where it does not pay.
+    char algorithm_reason[192];                  ///< Why, for people.
+    km_plan_tuned tuned;                         ///< Where its numbers were measured.
+    int64_t clusters_sum;                        ///< S of one restart: the sum of the K list.
     km_plan_number numbers[KM_PLAN_NUMBERS_MAX]; ///< Those of the design, in the order of gen/params.h.
     int64_t numbers_count;                       ///< Entries of `numbers`.
     km_estimate estimates[KM_DESIGN_COUNT]; ///< Indexed by km_design; those of the other target are empty.

@@ -56,7 +56,7 @@ class KMeansSweep(Clusterer):
         Folder of compiled modules; default: that of the program.
     memory_max, device_memory_max : int, optional
         Bytes that the process may hold, and that the fit may take of a GPU: the plan keeps within, or MemoryError is
-        raised before a point is read. Default: what is free.
+        raised before a point is read; points that do not fit the GPU stay on the host. Default: what is free.
     scratch_dir : str, optional
         Folder of a disk: on the CPU, what does not fit into memory lies in temporary files there, with the same result.
     time_max : float, optional

@@ -68,19 +68,25 @@ km_status km_cuda_reserve_tables(km_cuda_engine *engine, km_cu_ptr *at, const in
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory) {
     if (memory->address) {
         engine->driver->cuStreamSynchronize(engine->stream);
-        engine->driver->cuMemFree(memory->address);
-        engine->bytes_held -= memory->bytes;
+        if (memory->far) {
+            km_cuda_release_far(engine, memory);
+        } else {
+            engine->driver->cuMemFree(memory->address);
+            engine->bytes_held -= memory->bytes;
+        }
     }
     *memory = (km_cuda_memory){0};
 }
 
 int64_t km_cuda_scratch_bytes(const km_cuda_engine *engine) {
     int64_t scratch = engine->scratch.bytes, workspace = engine->workspace.bytes;
+    if (engine->base.plan->streams) return scratch;
     return scratch > workspace ? scratch : workspace;
 }
 
 km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes) {
-    if (engine->workspace.bytes < bytes) return 0;
+    // Of streamed points what a pass is prepared with takes reads from the host.
+    if (engine->workspace.bytes < bytes || engine->base.plan->streams) return 0;
     engine->prepared = 0;
     return engine->workspace.address;
 }
@@ -88,12 +94,21 @@ km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes) {
 km_status km_cuda_scratch(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
                           km_error *err) {
     km_cuda_memory more;
-    if (engine->scratch.bytes < bytes && take(engine, &more, bytes)) {
+    int may_grow = !engine->base.plan->streams; // the rest of the memory is the points'
+    if (engine->scratch.bytes < bytes && may_grow && take(engine, &more, bytes)) {
         km_cuda_release(engine, &engine->scratch);
         engine->scratch = more;
     }
     *out = engine->scratch.bytes >= bytes ? engine->scratch.address : km_cuda_borrow(engine, bytes);
     return *out ? KM_OK : refuse(engine, bytes, what, err);
+}
+
+km_status km_cuda_point_scratch(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
+                                km_error *err) {
+    if (!engine->base.plan->streams) return km_cuda_scratch(out, engine, bytes, what, err);
+    KM_TRY(km_cuda_reserve_far(engine, &engine->far_scratch, bytes, 0, what, err));
+    *out = engine->far_scratch.address;
+    return KM_OK;
 }
 
 km_status km_cuda_wait(km_cuda_engine *engine, km_error *err) {

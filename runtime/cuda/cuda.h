@@ -26,6 +26,7 @@ enum {
     KM_PLAIN_BYTES = 4 << 20, // copies up to this are the driver's: that is faster than to pin buffers first
     KM_LABEL_BYTES = 4,       // of a label that the caller gets
     KM_RECORDS_AT = 256,      // of the slots' records behind km_loop in `state`
+    KM_FAR_PAGE = 2 << 20,    // of memory that is partly on the host: more than any device's granularity
     KM_GUEST_ROWS = 224 // rows behind the points and their padding, of other ranks' points while seeding
 };
 
@@ -52,7 +53,8 @@ enum {
     X(load_sums_f64)                                                                                         \
     X(load_reduce)                                                                                           \
     X(load_transform_f32)                                                                                    \
-    X(load_transform_f64)
+    X(load_transform_f64)                                                                                    \
+    X(window_sums)
 #define KM_SPARSE_KERNELS(X)                                                                                 \
     X(columns)                                                                                               \
     X(halves)                                                                                                \
@@ -152,7 +154,12 @@ typedef struct km_cuda_kernels {
 typedef struct km_cuda_memory {
     km_cu_ptr address;
     int64_t bytes;
+    int64_t near_bytes;      // of these on the device, where `far`
+    struct km_cuda_far *far; // the rest is on the host; NULL: all are on the device
 } km_cuda_memory;
+
+// Windows of points that passes go through (windows.c).
+typedef struct km_cuda_windows km_cuda_windows;
 
 typedef struct km_cuda_engine {
     km_engine base;
@@ -186,8 +193,11 @@ typedef struct km_cuda_engine {
     km_cu_ptr report;       // the device's address of the report behind it
     void *tables; // of slot_weights and centroids, as the last passes left them; NULL: too large to keep
     int tables_fresh;
-    unsigned char *starts;             // per slot: 1 while its first centroids are in `tables` only
-    km_cuda_memory scratch, work;      // of the steps, each within one call
+    unsigned char *starts;        // per slot: 1 while its first centroids are in `tables` only
+    km_cuda_memory scratch, work; // of the steps, each within one call
+    km_cuda_memory
+        far_scratch;          // in the place of `scratch` for numbers of all points, where these are streamed
+    km_cuda_windows *windows; // NULL: a pass reads points where they lie
     int64_t bytes_held, bytes_most;    // of device memory: now, and at most so far
     struct km_cuda_tiling *tiling;     // tiles.c; NULL: it is not used
     struct km_cuda_bounding *bounding; // bounds.c; likewise
@@ -260,12 +270,20 @@ int64_t km_cuda_spills(char *kernel, int64_t size, int64_t *registers, const km_
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
                           km_error *err);
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory);
+// far.c: the same for tables that grow with the points. Where the plan streams, only the first near_bytes lie on the
+// device.
+km_status km_cuda_reserve_far(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes,
+                              int64_t near_bytes, const char *what, km_error *err);
+void km_cuda_release_far(km_cuda_engine *engine, const km_cuda_memory *memory);
 // Reserves `engine->work` for `count` tables of these sizes; at[i]: where table i begins, aligned.
 km_status km_cuda_reserve_tables(km_cuda_engine *engine, km_cu_ptr *at, const int64_t *sizes, int count,
                                  const char *what, km_error *err);
 // Scratch memory for one call of a step: `scratch`, or the workspace where the device has no more memory.
 km_status km_cuda_scratch(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
                           km_error *err);
+// The same for numbers of all points.
+km_status km_cuda_point_scratch(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
+                                km_error *err);
 // Bytes that km_cuda_scratch gives without getting more memory.
 int64_t km_cuda_scratch_bytes(const km_cuda_engine *engine);
 // Pinned memory, not cleared.
@@ -325,6 +343,7 @@ volatile uint64_t *km_cuda_report(km_cuda_engine *engine);
 void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, km_slot_phase phase);
 int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot); // first row in centroids and totals
 int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot);
+int64_t km_cuda_label_bytes(const km_cuda_engine *engine);  // of a label that is kept between passes
 int64_t km_cuda_update_parts(const km_cuda_engine *engine); // blocks of a slot in km_update
 // Centroids as doubles to rows of the plan's type in a table on the device: the engine's `centroids` or `before`.
 km_status km_cuda_put_rows(km_cuda_engine *engine, const km_cuda_memory *table, int64_t first_row,
@@ -337,7 +356,14 @@ km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, const km_cuda_m
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err);
 km_pass_args km_cuda_pass_args(const km_cuda_engine *engine, int part);
 km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err);
+// Queues one of the module's launches.
+km_status km_cuda_launch_of_pass(km_cuda_engine *engine, int launch, const km_pass_args *args, km_error *err);
 km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err);
+
+// windows.c: where the plan has windows. Launches from `first` to before `end` of the stage, for each window of points.
+km_status km_cuda_windows_open(km_cuda_engine *engine, km_error *err);
+void km_cuda_windows_close(km_cuda_engine *engine);
+km_status km_cuda_launch_windows(km_cuda_engine *engine, int first, int end, int stage, km_error *err);
 
 // share.c: with other ranks. Without a share nothing is done, but for what km_cuda_add_in_order adds.
 // A table of all chunks or subchunks in `to`, of `width` numbers each, from what each rank has of its own in `from`,
@@ -389,6 +415,7 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
 km_status km_cuda_load_sparse(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
                               km_load_params *params, km_error *err);
 // Parts of loading that do not depend on the layout: weights, the box, and what comes when points are there.
+int64_t km_cuda_near_bytes(const km_cuda_engine *engine);
 km_status km_cuda_load_weights(km_cuda_engine *engine, const km_data *data, km_error *err);
 km_status km_cuda_load_box(km_cuda_engine *engine, const km_data_stats *stats, const km_load_params *params,
                            km_error *err);

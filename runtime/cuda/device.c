@@ -36,6 +36,7 @@ static km_status read_facts(km_device_facts *facts, const km_driver *driver, km_
                             km_error *err) {
     km_status status = KM_OK;
     int major, minor, clock_khz, memory_khz, bus_bits, units, l2, registers, shared_unit, shared_block;
+    int maps_host = 0;
     size_t memory;
     const struct {
         int *value, attribute;
@@ -60,6 +61,9 @@ static km_status read_facts(km_device_facts *facts, const km_driver *driver, km_
                                .cache_bytes = l2,
                                .bandwidth_gbs = 2.0 * memory_khz * 1e3 * bus_bits / 8 * 1e-9,
                                .clock_ghz = clock_khz * 1e-6};
+    // Drivers before CUDA 12.2 do not know it.
+    facts->maps_host =
+        driver->cuDeviceGetAttribute(&maps_host, KM_CU_ATTR_MAPS_HOST, handle) == 0 && maps_host;
     lanes_of(&facts->fp32_per_cycle, &facts->fp64_per_cycle, major * 10 + minor);
     KM_CU(cuDeviceGetName(facts->name, sizeof facts->name, handle));
     KM_CU(cuDeviceTotalMem(&memory, handle));

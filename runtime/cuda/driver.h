@@ -32,6 +32,8 @@ enum {
     KM_CU_ATTR_SHARED_PER_UNIT = 81,
     KM_CU_ATTR_REGISTERS_PER_UNIT = 82,
     KM_CU_ATTR_SHARED_OPTIN = 97,
+    KM_CU_ATTR_HOST_NODE = 134,
+    KM_CU_ATTR_MAPS_HOST = 141,
     KM_CU_FUNC_MAX_DYNAMIC_SHARED = 8,
     KM_CU_STREAM_NON_BLOCKING = 1,
     KM_CU_EVENT_NO_TIMING = 2,
@@ -39,8 +41,29 @@ enum {
     KM_CU_NOT_READY = 600,
     KM_CU_POINTER_KIND = 2,
     KM_CU_POINTER_ORDINAL = 9,
-    KM_CU_KIND_DEVICE = 2
+    KM_CU_KIND_DEVICE = 2,
+    KM_CU_MEMORY_PINNED = 1,
+    KM_CU_PLACE_DEVICE = 1,
+    KM_CU_PLACE_HOST_NODE = 3,
+    KM_CU_ACCESS_READ_WRITE = 3
 };
+
+// Memory that is made apart from its address.
+typedef struct km_cu_place {
+    int type, id;
+} km_cu_place;
+
+typedef struct km_cu_memory_kind {
+    int type, handles;
+    km_cu_place place;
+    void *security;
+    unsigned char flags[8];
+} km_cu_memory_kind;
+
+typedef struct km_cu_access {
+    km_cu_place place;
+    int flags;
+} km_cu_access;
 
 // X(name in the table, symbol of the library, parameters). The one list of what is taken from libcuda.
 #define KM_DRIVER_CALLS(X)                                                                                   \
@@ -81,10 +104,24 @@ enum {
       (km_cu_ptr to, const void *from, size_t bytes, km_cu_stream stream))                                   \
     X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                             \
       (void *to, km_cu_ptr from, size_t bytes, km_cu_stream stream))                                         \
+    X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                             \
+      (km_cu_ptr to, km_cu_ptr from, size_t bytes, km_cu_stream stream))                                     \
+    X(cuMemAddressReserve, "cuMemAddressReserve",                                                            \
+      (km_cu_ptr * address, size_t bytes, size_t alignment, km_cu_ptr wanted, unsigned long long flags))     \
+    X(cuMemAddressFree, "cuMemAddressFree", (km_cu_ptr address, size_t bytes))                               \
+    X(cuMemCreate, "cuMemCreate",                                                                            \
+      (uint64_t * memory, size_t bytes, const km_cu_memory_kind *kind, unsigned long long flags))            \
+    X(cuMemRelease, "cuMemRelease", (uint64_t memory))                                                       \
+    X(cuMemMap, "cuMemMap",                                                                                  \
+      (km_cu_ptr address, size_t bytes, size_t offset, uint64_t memory, unsigned long long flags))           \
+    X(cuMemUnmap, "cuMemUnmap", (km_cu_ptr address, size_t bytes))                                           \
+    X(cuMemSetAccess, "cuMemSetAccess",                                                                      \
+      (km_cu_ptr address, size_t bytes, const km_cu_access *access, size_t count))                           \
     X(cuMemsetD8Async, "cuMemsetD8Async",                                                                    \
       (km_cu_ptr to, unsigned char value, size_t bytes, km_cu_stream stream))                                \
     X(cuStreamCreate, "cuStreamCreate", (km_cu_stream * stream, unsigned flags))                             \
     X(cuStreamDestroy, "cuStreamDestroy_v2", (km_cu_stream stream))                                          \
+    X(cuStreamWaitEvent, "cuStreamWaitEvent", (km_cu_stream stream, km_cu_event event, unsigned flags))      \
     X(cuStreamSynchronize, "cuStreamSynchronize", (km_cu_stream stream))                                     \
     X(cuStreamQuery, "cuStreamQuery", (km_cu_stream stream))                                                 \
     X(cuEventCreate, "cuEventCreate", (km_cu_event * event, unsigned flags))                                 \

@@ -125,9 +125,10 @@ static void engine_close(km_cuda_engine *engine) {
         &engine->box,          &engine->centroids,    &engine->before,  &engine->totals,
         &engine->slot_weights, &engine->part_sums,    &engine->changes, &engine->labels,
         &engine->workspace,    &engine->state,        &engine->scratch, &engine->work,
-        &engine->starter};
+        &engine->starter,      &engine->far_scratch};
     km_cuda_nccl_close(engine, km_share_is_lost(engine->base.share));
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
+    km_cuda_windows_close(engine);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
     if (skipping_of(engine)) skipping_of(engine)->destroy(engine);
     for (int i = 0; i < KM_STAGING_COUNT; i++)
@@ -307,7 +308,8 @@ static km_status queue_passes(km_cuda_engine *engine, int64_t passes_max, km_err
     *km_cuda_report(engine) = 0;
     for (uint64_t report_seen = 0; report_seen < stopped;) {
         int64_t passes = (int64_t)report_seen, ahead = passes_ahead(passes, km_now_ms() - begin_ms);
-        if (engine->base.share && !engine->nccl) ahead = 1; // the host joins them: all ranks queue as many
+        // The host joins them: all ranks queue as many. Windows are copied whatever the pass before has found.
+        if ((engine->base.share && !engine->nccl) || engine->windows) ahead = 1;
         if (queued < passes_max && queued - passes < ahead) {
             KM_TRY(queue_pass(engine, err));
             queued++;

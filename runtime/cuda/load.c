@@ -78,6 +78,13 @@ static km_status draw_points(loader *load, const km_draws *draws, km_error *err)
                           arguments, err);
 }
 
+// Of the table of points on the device, where the rest is on the host. Before there is a plan, all are there.
+int64_t km_cuda_near_bytes(const km_cuda_engine *engine) {
+    km_memory memory = {0};
+    if (engine->base.plan) km_memory_of(&memory, engine->base.plan);
+    return memory.points_near;
+}
+
 // Copies the original points to the device, if that was not done before the kernels were loaded.
 static km_status fetch_points(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
@@ -87,11 +94,12 @@ static km_status fetch_points(loader *load, km_error *err) {
         km_mul_overflows(&bytes, count, 8))
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many", (long long)load->n,
                        (long long)load->d);
-    KM_TRY(km_cuda_reserve(engine, &engine->points, count * engine->real_bytes, "the table of points", err));
+    KM_TRY(km_cuda_reserve_far(engine, &engine->points, count * engine->real_bytes,
+                               km_cuda_near_bytes(engine), "the table of points", err));
     const km_cuda_memory *raw = raw_memory(load);
     if (raw == &engine->scratch && !load->lying)
-        KM_TRY(km_cuda_reserve(engine, &engine->scratch, load->n * load->d * raw_bytes,
-                               "the points as they came", err));
+        KM_TRY(km_cuda_reserve_far(engine, &engine->scratch, load->n * load->d * raw_bytes, 0,
+                                   "the points as they came", err));
     int64_t used = load->n * load->d * engine->real_bytes;
     KM_TRY(km_cuda_clear(engine, engine->points.address + (km_cu_ptr)used, 0,
                          KM_PAD_ROWS * load->d * engine->real_bytes, err));
@@ -149,9 +157,9 @@ km_status km_cuda_load_weights(km_cuda_engine *engine, const km_data *data, km_e
     if (weights && !engine->base.plan->weighted)
         return km_fail(err, KM_ERROR_INTERNAL, "the points have weights, the plan has none");
     if (engine->base.plan->weighted) {
-        KM_TRY(km_cuda_reserve(engine, &engine->weights, n * 8, "the weights of points", err));
-        KM_TRY(km_cuda_reserve(engine, &engine->pass_weights, (n + KM_PAD_ROWS) * engine->real_bytes,
-                               "the weights of points", err));
+        KM_TRY(km_cuda_reserve_far(engine, &engine->weights, n * 8, 0, "the weights of points", err));
+        KM_TRY(km_cuda_reserve_far(engine, &engine->pass_weights, (n + KM_PAD_ROWS) * engine->real_bytes, 0,
+                                   "the weights of points", err));
         KM_TRY(km_cuda_clear(engine, engine->pass_weights.address + (km_cu_ptr)(n * engine->real_bytes), 0,
                              KM_PAD_ROWS * engine->real_bytes, err));
         KM_TRY(

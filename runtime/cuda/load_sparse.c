@@ -49,7 +49,8 @@ static km_status send(km_cuda_engine *engine, const km_sparse_points *points, co
         [VALUES] = {points->values, points->nonzeros * points->real_bytes},
     };
     for (int i = 0; i < PIECES; i++) bytes += aligned(pieces[i].bytes);
-    KM_TRY(km_cuda_reserve(engine, &engine->points, bytes, "the table of points", err));
+    KM_TRY(km_cuda_reserve_far(engine, &engine->points, bytes, km_cuda_near_bytes(engine),
+                               "the table of points", err));
     const void *at[PIECES];
     km_cu_ptr to = engine->points.address + (km_cu_ptr)aligned(sizeof(km_sparse_table));
     double begin_ms = km_now_ms();

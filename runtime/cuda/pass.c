@@ -32,23 +32,49 @@ km_pass_args km_cuda_pass_args(const km_cuda_engine *engine, int part) {
     return args;
 }
 
-km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err) {
+km_status km_cuda_launch_of_pass(km_cuda_engine *engine, int which, const km_pass_args *args, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
+    const km_pass_launch *launch = &engine->kernels->launches[which];
+    km_pass_args own = *args;
+    void *arguments[] = {&own};
+    KM_CU(cuLaunchKernel(engine->kernels->functions[which], launch->grid_x, launch->grid_y, 1, launch->block,
+                         1, 1, launch->shared_bytes, engine->stream, arguments, NULL));
+done:
+    return status;
+}
+
+// Behind the launches from `first` on that read points, of one stage; `first`: that one reads none.
+static int readers_end(const km_cuda_kernels *kernels, int first) {
+    static const char *const others[] = {"km_tensor_lattice", "km_tensor_prepare", "km_reduce"};
+    int end = first, reads = 1;
+    for (; end < kernels->facts.launches_count; end++) {
+        const km_pass_launch *launch = &kernels->launches[end];
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            reads &= strcmp(launch->kernel, others[i]) != 0;
+        if (!reads || launch->stage != kernels->launches[first].stage) break;
+    }
+    return end;
+}
+
+km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err) {
     const km_cuda_kernels *kernels = engine->kernels;
     for (int i = 0; i < kernels->facts.launches_count; i++) {
         const km_pass_launch *launch = &kernels->launches[i];
         if (launch->stage != stage) continue;
         KM_TRY(km_cuda_join_before(engine, launch->kernel, err));
+        int end = engine->windows ? readers_end(kernels, i) : i;
+        if (end > i) {
+            KM_TRY(km_cuda_launch_windows(engine, i, end, stage, err));
+            i = end - 1;
+            continue;
+        }
         km_pass_args args = km_cuda_pass_args(engine, launch->part);
         // The lattice of all points, of which a share of them may lie beyond.
         if (strcmp(launch->kernel, "km_tensor_lattice") == 0) args.n = engine->base.n_all;
-        void *arguments[] = {&args};
-        KM_CU(cuLaunchKernel(kernels->functions[i], launch->grid_x, launch->grid_y, 1, launch->block, 1, 1,
-                             launch->shared_bytes, engine->stream, arguments, NULL));
+        KM_TRY(km_cuda_launch_of_pass(engine, i, &args, err));
     }
-done:
-    return status;
+    return KM_OK;
 }
 
 km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err) {

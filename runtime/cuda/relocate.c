@@ -67,7 +67,7 @@ static km_status measure(relocation *r, km_error *err) {
     int64_t head = KM_ALIGN_BYTES, centroids = km_divide_up(r->k * d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     km_cu_ptr table = engine->before.address + (km_cu_ptr)(r->row * d * engine->real_bytes);
     int64_t picks = km_divide_up((r->wanted + QUEUED_PICKS) * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    KM_TRY(km_cuda_scratch(&r->nearest, engine, n * 12, "the distances of a relocation", err));
+    KM_TRY(km_cuda_point_scratch(&r->nearest, engine, n * 12, "the distances of a relocation", err));
     KM_TRY(km_cuda_reserve(engine, &engine->work,
                            head + centroids + columns + picks + 2 * engine->subchunks_count * 8,
                            "the farthest points", err));

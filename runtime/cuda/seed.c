@@ -34,6 +34,7 @@ static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t pi
     const int64_t spare = 256 << 20;
     size_t left = 0, all = 0;
     int64_t room = km_cuda_scratch_bytes(engine), work = engine->work.bytes;
+    if (engine->base.plan->streams) return chains; // on the host, as planned
     if (engine->base.share) chains = km_min(chains, KM_GUEST_ROWS / (KM_CANDIDATES_MAX + 1));
     if (nearest_bytes(engine, chains) <= room && work_bytes(engine, chains, picks) <= work) return chains;
     engine->driver->cuMemGetInfo(&left, &all);
@@ -50,7 +51,12 @@ static km_status reserve(km_cuda_engine *engine, km_seed_args *args, km_cu_ptr *
                          int64_t picks, km_error *err) {
     int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    km_cu_ptr nearest = km_cuda_borrow(engine, nearest_bytes(engine, chains));
+    km_cu_ptr nearest = 0;
+    if (engine->base.plan->streams)
+        KM_TRY(km_cuda_point_scratch(&nearest, engine, nearest_bytes(engine, chains),
+                                     "the distances of the k-means++ chains", err));
+    else
+        nearest = km_cuda_borrow(engine, nearest_bytes(engine, chains));
     if (!nearest) {
         KM_TRY(km_cuda_reserve(engine, &engine->scratch, nearest_bytes(engine, chains),
                                "the distances of the k-means++ chains", err));

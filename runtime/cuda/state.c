@@ -60,6 +60,11 @@ int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot) {
     return slot / ks * engine->clusters_sum + engine->offsets[slot % ks];
 }
 
+int64_t km_cuda_label_bytes(const km_cuda_engine *engine) {
+    const km_spec *spec = &engine->base.plan->spec;
+    return spec->clusters[spec->clusters_count - 1] <= 256 ? 1 : 2;
+}
+
 int64_t km_cuda_update_parts(const km_cuda_engine *engine) {
     const km_spec *spec = &engine->base.plan->spec;
     return KM_UPDATE_PARTS(spec->clusters[spec->clusters_count - 1], spec->features);
@@ -68,12 +73,16 @@ int64_t km_cuda_update_parts(const km_cuda_engine *engine) {
 km_status km_cuda_reserve_workspace(km_cuda_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
     const km_pass_facts *facts = &engine->kernels->facts;
-    int64_t n = engine->base.n;
+    km_memory memory;
+    km_memory_of(&memory, plan);
+    // In windows it has tiles of one.
+    int64_t n = plan->window_points ? plan->window_points : engine->base.n;
     int64_t bytes = facts->workspace_bytes + facts->workspace_bytes_per_point * n +
                     facts->workspace_bytes_per_nonzero * engine->nonzeros;
     if (facts->launches_count == 0) // the plan's own pass is still being compiled: what it takes at most
         bytes = km_design_code_of(plan->design)->workspace_bytes(plan, n);
-    return km_cuda_reserve(engine, &engine->workspace, km_max(bytes, 256), "the workspace of a pass", err);
+    return km_cuda_reserve_far(engine, &engine->workspace, km_max(bytes, 256), memory.workspace_near,
+                               "the workspace of a pass", err);
 }
 
 // Everything but the workspace is zeroed.
@@ -82,7 +91,6 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
     int64_t d = engine->base.d, n = engine->base.n, slots = engine->base.slots_count;
     int64_t rows = engine->restarts * engine->clusters_sum;
     int64_t stride = km_divide_up(n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
     struct {
         km_cuda_memory *memory;
         int64_t bytes;
@@ -96,18 +104,22 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
          "the update's sums"},
         {&engine->state, km_cuda_state_bytes(engine), "the slots"},
         {&engine->changes, plan->track_labels ? slots * 8 : 0, "the counts of changed labels"},
-        {&engine->labels, plan->track_labels ? slots * stride * label_bytes : 0, "the labels of all slots"},
+        {&engine->labels, plan->track_labels ? slots * stride * km_cuda_label_bytes(engine) : 0,
+         "the labels of all slots"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (wanted[i].bytes == 0) continue;
-        KM_TRY(km_cuda_reserve(engine, wanted[i].memory, wanted[i].bytes, wanted[i].what, err));
+        KM_TRY(wanted[i].memory == &engine->labels
+                   ? km_cuda_reserve_far(engine, wanted[i].memory, wanted[i].bytes, 0, wanted[i].what, err)
+                   : km_cuda_reserve(engine, wanted[i].memory, wanted[i].bytes, wanted[i].what, err));
         KM_TRY(km_cuda_clear(engine, wanted[i].memory->address, 0, wanted[i].bytes, err));
     }
     KM_TRY(km_cuda_reserve_workspace(engine, err));
+    KM_TRY(km_cuda_windows_open(engine, err));
     // Steps use the workspace as scratch memory. Where it is too small they get memory now, so that no step fails
     // for lack of memory once passes run.
     int64_t scratch = km_cuda_steps_of(plan, n).scratch;
-    if (scratch > engine->workspace.bytes)
+    if (scratch > engine->workspace.bytes || plan->streams)
         KM_TRY(km_cuda_reserve(engine, &engine->scratch, scratch, "the steps between passes", err));
     km_log_line(engine->log, KM_LOG_INFO, "memory: %.1f MiB of the device held, %.1f at most",
                 (double)engine->bytes_held / 0x1p20, (double)engine->bytes_most / 0x1p20);

@@ -44,6 +44,7 @@ static void compile(struct km_fit_ahead *a) {
     km_build build;
     if (!job->device->facts.has_compiler) return;
     km_build_init(&build);
+    km_fit_limit_memory(job->params, &job->device->facts);
     km_fit_read_table(job);
     km_fit_build_params(&params, job);
     params.built = &a->built;

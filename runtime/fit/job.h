@@ -64,6 +64,11 @@ km_status km_fit_open_device(km_fit_job *f);
 km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls);
 km_status km_fit_plan_fit(km_fit_job *f);
 km_status km_fit_build_module(km_fit_job *f);
+// What the caller lets the fit take counts as free, where that is less.
+void km_fit_limit_memory(const km_fit_params *p, km_device_facts *facts);
+// Where the device's memory is not what it was when the fit was planned: a plan of which points come from the host. 0:
+// there is none, and `first` stays the error.
+int km_fit_stream_instead(km_fit_job *f, const km_error *first);
 
 // The device's tuning table; the parameters of a build on f->device.
 void km_fit_read_table(km_fit_job *f);

@@ -17,9 +17,14 @@
 
 // Where the backend can, before there are kernels: planning fills the time in which the last points travel.
 km_status km_fit_fetch_points(km_fit_job *f) {
-    if (km_plan_is_csr(&f->owner->result.plan)) return KM_OK; // the host packs them first
-    return f->device->backend->engine_fetch(&f->engine, f->device, f->data, f->spec.type, f->params->threads,
-                                            f->params->log, f->err);
+    const km_plan *plan = &f->owner->result.plan;
+    if (km_plan_is_csr(plan)) return KM_OK; // the host packs them first
+    if (plan->streams) return KM_OK;        // where they lie is the plan's
+    km_error err = {{0}};
+    km_status status = f->device->backend->engine_fetch(&f->engine, f->device, f->data, f->spec.type,
+                                                        f->params->threads, f->params->log, &err);
+    if (status == KM_OK || (status == KM_ERROR_MEMORY && km_fit_stream_instead(f, &err))) return KM_OK;
+    return km_fail(f->err, status, "%s", err.text);
 }
 
 static km_status make_engine(km_fit_job *f) {
@@ -29,6 +34,21 @@ static km_status make_engine(km_fit_job *f) {
         backend->engine_destroy(&f->engine);
     if (f->engine) return backend->engine_equip(f->engine, kernels, f->err);
     return backend->engine_create(&f->engine, kernels, f->params->threads, f->params->log, f->err);
+}
+
+static km_status load(km_fit_job *f) {
+    km_error err = {{0}};
+    const km_backend *backend = f->device->backend;
+    km_status status = backend->load(f->engine, &f->stats, f->data, &f->load, &err);
+    if (status == KM_ERROR_MEMORY) backend->engine_destroy(&f->engine); // what it holds is free again
+    if (status == KM_ERROR_MEMORY && km_fit_stream_instead(f, &err)) {
+        km_build_clear(&f->build);
+        KM_TRY(km_fit_build_module(f));
+        KM_TRY(make_engine(f));
+        if (f->asked) f->engine->asking = &f->asking;
+        status = backend->load(f->engine, &f->stats, f->data, &f->load, &err);
+    }
+    return status == KM_OK ? KM_OK : km_fail(f->err, status, "%s", err.text);
 }
 
 km_status km_fit_load_points(km_fit_job *f) {
@@ -42,7 +62,7 @@ km_status km_fit_load_points(km_fit_job *f) {
     f->load = (km_load_params){
         .scale = f->scale, .centre = columns, .factor = columns + 4 * d, .log = f->params->log};
     KM_TRY(km_data_stats_alloc(&f->stats, d, f->err));
-    KM_TRY(f->engine->backend->load(f->engine, &f->stats, f->data, &f->load, f->err));
+    KM_TRY(load(f));
     result->exponent = f->load.exponent;
     for (int64_t i = 0; i < d; i++) columns[d + i] = ldexp(f->load.factor[i], -f->load.exponent);
     memcpy(columns + 2 * d, f->stats.mean, (size_t)d * sizeof *columns);

@@ -165,6 +165,7 @@ static km_plan_params plan_params(const km_fit_job *f) {
     params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
     if (lie_on_device(f)) params.value_bytes = km_type_bytes(f->spec.type); // they are read where they lie
     params.label_sets = label_sets(f);
+    params.may_stream = !f->shared && !lie_on_device(f);
     params.threads = f->shared ? f->share.threads : km_threads(f->params->threads, 0, NULL);
     return params;
 }
@@ -192,8 +193,7 @@ static km_status make_plan(km_plan *plan, const km_fit_job *f, int recalls, km_e
     return km_plan_make(plan, &f->spec, &params.plan, err);
 }
 
-// What the caller lets the fit take counts as free, where that is less.
-static void limit_memory(const km_fit_params *p, km_device_facts *facts) {
+void km_fit_limit_memory(const km_fit_params *p, km_device_facts *facts) {
     int is_host = facts->target.kind == KM_TARGET_CPU;
     int64_t most = is_host ? p->memory_max : p->device_memory_max;
     if (most <= 0) return;
@@ -204,7 +204,7 @@ static void limit_memory(const km_fit_params *p, km_device_facts *facts) {
 static km_status open_device(km_device **out, const km_fit_job *f, int ordinal, const char *compiler,
                              km_error *err) {
     KM_TRY(km_device_open(out, ordinal, compiler, f->params->log, err));
-    limit_memory(f->params, &(*out)->facts);
+    km_fit_limit_memory(f->params, &(*out)->facts);
     return KM_OK;
 }
 
@@ -282,7 +282,7 @@ static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error 
     km_device_facts host;
     km_plan_params params = plan_params(f);
     int known = f->device->backend != &km_backend_cpu && km_device_query(&host, KM_HOST, NULL) == KM_OK;
-    if (known) limit_memory(f->params, &host);
+    if (known) km_fit_limit_memory(f->params, &host);
     km_error own = {{0}};
     km_status status = km_memory_refuse(plan, &f->spec, &params, known ? &host : NULL, &own);
     int is_host = f->device->backend == &km_backend_cpu;
@@ -294,14 +294,17 @@ static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error 
 }
 
 // What a GPU's fit takes of the machine's memory.
-static km_status check_host(const km_fit_job *f, const km_plan *plan) {
+static km_status check_host(const km_fit_job *f, const km_plan *plan, km_error *err) {
     int64_t most = f->params->memory_max, left = most > 0 ? km_host_left_of(most) : 0;
-    if (most <= 0 || plan->host_bytes <= left) return km_host_check("the labels", plan->host_bytes, f->err);
+    if (most <= 0 || plan->host_bytes <= left)
+        return km_host_check(plan->streams ? "points that the GPU has no room for" : "the labels",
+                             plan->host_bytes, err);
     return km_fail(
-        f->err, KM_ERROR_MEMORY,
+        err, KM_ERROR_MEMORY,
         "a fit on a GPU needs %.2f GiB of the machine's memory beside the GPU's, memory_max leaves "
-        "%.2f GiB; raise it, or keep no labels",
-        (double)plan->host_bytes / 0x1p30, (double)left / 0x1p30);
+        "%.2f GiB; raise it, or keep no labels%s",
+        (double)plan->host_bytes / 0x1p30, (double)left / 0x1p30,
+        plan->streams ? ", or take the CPU (-t cpu) with a scratch folder" : "");
 }
 
 // The same fit on the CPU, if it fits there; `first` says why.
@@ -377,10 +380,11 @@ km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls) {
     KM_TRY(plan_with_files(plan, f, recalls));
     // What is said of the tuning table and of the given text comes after the spec's lines, which were said before.
     km_fit_warn_of_lines(f, plan->spec.warnings + strlen(f->spec.warnings));
-    if (km_plan_fits(plan)) return check_host(f, plan);
-    refuse_plan(f, plan, &first);
-    if (may_fall_back(f) && !f->params->source_text) return plan_on_cpu(plan, f, &first);
-    return km_fail(f->err, KM_ERROR_MEMORY, "%s", first.text);
+    km_status status = km_plan_fits(plan) ? check_host(f, plan, &first) : refuse_plan(f, plan, &first);
+    if (status == KM_OK) return KM_OK;
+    int may_leave = !km_plan_fits(plan) || plan->streams;
+    if (may_leave && may_fall_back(f) && !f->params->source_text) return plan_on_cpu(plan, f, &first);
+    return km_fail(f->err, status, "%s", first.text);
 }
 
 km_status km_fit_plan_fit(km_fit_job *f) {
@@ -391,6 +395,32 @@ km_status km_fit_plan_fit(km_fit_job *f) {
                 (double)f->owner->result.plan.memory_bytes / 0x1p20,
                 (double)f->device->facts.memory_free_bytes / 0x1p20);
     return KM_OK;
+}
+
+// The memory that was planned was not there: what is free now is planned with again.
+int km_fit_stream_instead(km_fit_job *f, const km_error *first) {
+    km_device_facts now;
+    km_plan plan;
+    km_error err = {{0}};
+    int device = wanted_device(f), streams = 0;
+    if (f->shared || f->device->backend == &km_backend_cpu || f->owner->result.plan.streams) return 0;
+    km_plan_init(&plan);
+    if (km_device_query(&now, device, NULL) == KM_OK) {
+        km_fit_limit_memory(f->params, &now);
+        f->device->facts.memory_free_bytes = now.memory_free_bytes;
+        streams = make_plan(&plan, f, 0, &err) == KM_OK && plan.streams && km_plan_fits(&plan) &&
+                  check_host(f, &plan, &err) == KM_OK;
+    }
+    if (!streams) {
+        km_plan_clear(&plan);
+        return 0;
+    }
+    char sentence[sizeof first->text + 64];
+    snprintf(sentence, sizeof sentence, "points come from the host in every pass: %s", first->text);
+    km_fit_warn(f, sentence);
+    km_plan_clear(&f->owner->result.plan);
+    f->owner->result.plan = plan;
+    return 1;
 }
 
 int64_t km_fit_start_passes = -1;
@@ -414,7 +444,8 @@ static km_status complete(void *user, km_error *err) {
 // While the plan's own pass is being compiled a fit begins with a starting pass, where the plan has one.
 static km_status build_on_device(km_fit_job *f, km_error *err) {
     km_build_params params;
-    int begins = km_fit_is_ahead(f) && !f->shared && km_source_has_starter(&f->owner->result.plan);
+    const km_plan *plan = &f->owner->result.plan;
+    int begins = km_fit_is_ahead(f) && !f->shared && !plan->streams && km_source_has_starter(plan);
     if (!begins) KM_TRY(km_fit_end_ahead(f, err));
     km_fit_build_params(&params, f);
     params.begins = begins;

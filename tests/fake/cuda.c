@@ -35,6 +35,7 @@ VERSIONED(cuMemHostRegister, _v2);
 VERSIONED(cuMemHostGetDevicePointer, _v2);
 VERSIONED(cuMemcpyHtoDAsync, _v2);
 VERSIONED(cuMemcpyDtoHAsync, _v2);
+VERSIONED(cuMemcpyDtoDAsync, _v2);
 VERSIONED(cuStreamDestroy, _v2);
 VERSIONED(cuEventDestroy, _v2);
 
@@ -97,7 +98,8 @@ km_cu_result cuDeviceGetAttribute(int *value, int attribute, km_cu_device device
                   {KM_CU_ATTR_MINOR, 0},
                   {KM_CU_ATTR_SHARED_PER_UNIT, 228 << 10},
                   {KM_CU_ATTR_REGISTERS_PER_UNIT, 65536},
-                  {KM_CU_ATTR_SHARED_OPTIN, 227 << 10}};
+                  {KM_CU_ATTR_SHARED_OPTIN, 227 << 10},
+                  {KM_CU_ATTR_MAPS_HOST, 1}};
     (void)device;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (values[i].attribute == attribute) {
@@ -233,6 +235,43 @@ km_cu_result cuMemcpyDtoHAsync(void *to, km_cu_ptr from, size_t bytes, km_cu_str
     __atomic_add_fetch(&fake_cuda.bytes_to_host, (int64_t)bytes, __ATOMIC_RELAXED);
     return 0;
 }
+km_cu_result cuMemcpyDtoDAsync(km_cu_ptr to, km_cu_ptr from, size_t bytes, km_cu_stream stream) {
+    (void)stream;
+    memcpy(host_of(to), host_of(from), bytes);
+    return 0;
+}
+// It says that it maps the host, for plans; it maps nothing.
+km_cu_result cuMemAddressReserve(km_cu_ptr *address, size_t bytes, size_t alignment, km_cu_ptr wanted,
+                                 unsigned long long flags) {
+    (void)address, (void)bytes, (void)alignment, (void)wanted, (void)flags;
+    return FAILED;
+}
+km_cu_result cuMemAddressFree(km_cu_ptr address, size_t bytes) {
+    (void)address, (void)bytes;
+    return FAILED;
+}
+km_cu_result cuMemCreate(uint64_t *memory, size_t bytes, const km_cu_memory_kind *kind,
+                         unsigned long long flags) {
+    (void)memory, (void)bytes, (void)kind, (void)flags;
+    return FAILED;
+}
+km_cu_result cuMemRelease(uint64_t memory) {
+    (void)memory;
+    return FAILED;
+}
+km_cu_result cuMemMap(km_cu_ptr address, size_t bytes, size_t offset, uint64_t memory,
+                      unsigned long long flags) {
+    (void)address, (void)bytes, (void)offset, (void)memory, (void)flags;
+    return FAILED;
+}
+km_cu_result cuMemUnmap(km_cu_ptr address, size_t bytes) {
+    (void)address, (void)bytes;
+    return FAILED;
+}
+km_cu_result cuMemSetAccess(km_cu_ptr address, size_t bytes, const km_cu_access *access, size_t count) {
+    (void)address, (void)bytes, (void)access, (void)count;
+    return FAILED;
+}
 km_cu_result cuMemsetD8Async(km_cu_ptr to, unsigned char value, size_t bytes, km_cu_stream stream) {
     (void)stream;
     memset(host_of(to), value, bytes);
@@ -250,6 +289,10 @@ km_cu_result cuStreamCreate(km_cu_stream *stream, unsigned flags) {
 km_cu_result cuStreamDestroy(km_cu_stream stream) {
     (void)stream;
     __atomic_sub_fetch(&fake_cuda.streams, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+km_cu_result cuStreamWaitEvent(km_cu_stream stream, km_cu_event event, unsigned flags) {
+    (void)stream, (void)event, (void)flags;
     return 0;
 }
 km_cu_result cuStreamSynchronize(km_cu_stream stream) {

@@ -213,3 +213,14 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
     if (at < count * D) out[at] = points[indices[at / D] * D + at % D];
 }
+
+// Where a pass takes points in windows: adds the sums of a window, which are integers, to those of the windows before
+// it, and behind the last one leaves all of them in their place.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_window_sums(unsigned long long *all, unsigned long long *sums, long long count, int is_first,
+                   int is_last) {
+    const long long i = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    const unsigned long long sum = sums[i] + (is_first ? 0 : all[i]);
+    (is_last ? sums : all)[i] = sum;
+}

@@ -3,5 +3,5 @@
 
 // ... 29 definitions
 
-// ... 5 more of 2 lines, other numbers: e75d01c8
+// ... 5 more of 2 lines, other numbers: 4adea696
 // ... 4 definitions
