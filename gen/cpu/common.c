@@ -42,10 +42,28 @@ static double threads_used(const km_cpu_shape *it) {
     return pieces < it->threads ? pieces : it->threads;
 }
 
-void km_cpu_bound_by(km_estimate *e, const km_cpu_shape *it, const char *what) {
-    e->issue_ns = e->operations_per_point / (it->fma_per_cycle * it->ghz * threads_used(it));
-    e->total_ns = e->memory_ns > e->issue_ns ? e->memory_ns : e->issue_ns;
+double km_cpu_added_operations(const km_cpu_shape *it, double values) {
+    return measured.added * values * it->ks;
+}
+
+static double operations_per_ns(const km_cpu_shape *it) {
+    return it->fma_per_cycle * it->ghz * threads_used(it);
+}
+
+void km_cpu_bound_by(km_estimate *e, const km_cpu_shape *it, double rest, const char *what) {
+    e->issue_ns = e->operations_per_point / operations_per_ns(it);
+    e->total_ns = fmax(e->memory_ns, e->issue_ns) + rest / operations_per_ns(it);
     snprintf(e->reason, sizeof e->reason, "bound by %s", e->memory_ns > e->issue_ns ? "memory" : what);
+}
+
+void km_cpu_dense_bound_by(km_estimate *e, const km_plan *plan, const km_cpu_shape *it, const char *what) {
+    enum { FIRST_CACHE = 32 * 1024, TILE = 4 };
+    double point = it->d * it->real_bytes, bytes = 0, reads = e->memory_ns * operations_per_ns(it);
+    for (int64_t i = 0; i < plan->spec.clusters_count && point * KM_CPU_LANES_SOA_POINTS > FIRST_CACHE; i++)
+        bytes += (double)km_divide_up(plan->spec.clusters[i], TILE) * point;
+    double rest = km_cpu_added_operations(it, it->d) + bytes / measured.group_bytes * it->fma_per_cycle;
+    rest += measured.unhidden * fmin(reads, e->operations_per_point);
+    km_cpu_bound_by(e, it, rest, what);
 }
 
 static int registers_of(int32_t isa) {

@@ -37,9 +37,15 @@ double km_cpu_tile_operations(const km_plan *plan, const km_cpu_shape *it, km_cp
                               double centroids, double features);
 
 // Estimates: first bytes and operations of a point, and the time that memory takes; then issue, total and reason.
+// `rest`: operations of a point that the designs of a layout share, so that they weigh layouts, and no designs.
 void km_cpu_lanes_operations(km_estimate *e, const km_plan *plan, const km_cpu_shape *it);
 void km_cpu_lanes_bytes(km_estimate *e, const km_plan *plan, const km_cpu_shape *it);
-void km_cpu_bound_by(km_estimate *e, const km_cpu_shape *it, const char *what);
+void km_cpu_bound_by(km_estimate *e, const km_cpu_shape *it, double rest, const char *what);
+// Operations of so many values of a point that join a sum of each K: all do in a first pass, and those that move later.
+double km_cpu_added_operations(const km_cpu_shape *it, double values);
+// The same for dense points, whose values all join; where an SoA group's points exceed the first cache, they are read
+// again for each tile.
+void km_cpu_dense_bound_by(km_estimate *e, const km_plan *plan, const km_cpu_shape *it, const char *what);
 // Whether the plan has int16 scores: what the user fixed, or what pays.
 int km_cpu_uses_int16_scores(const km_plan *plan);
 

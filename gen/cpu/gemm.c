@@ -84,7 +84,7 @@ static void estimate(km_config *config, km_plan *plan) {
     e->operations_per_point += it.ks * measured.gemm_labels;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++)
         e->operations_per_point += measured.gemm_sums / plan->spec.clusters[i];
-    km_cpu_bound_by(e, &it, "fused multiply-adds");
+    km_cpu_dense_bound_by(e, plan, &it, "fused multiply-adds");
 }
 
 // The panel's rows take half of the second cache at most. Not too few: points are read again for each panel.

@@ -10,10 +10,10 @@ static void estimate(km_config *config, km_plan *plan) {
     (void)config; // there is one
     *e = (km_estimate){.design = KM_DESIGN_LANES, .feasible = 1};
     km_cpu_lanes_operations(e, plan, &it);
-    km_cpu_bound_by(e, &it,
-                    km_cpu_uses_int16_scores(plan) ? "int16 products"
-                    : it.d >= 4                    ? "fused multiply-adds"
-                                                   : "comparisons of scores");
+    km_cpu_dense_bound_by(e, plan, &it,
+                          km_cpu_uses_int16_scores(plan) ? "int16 products"
+                          : it.d >= 4                    ? "fused multiply-adds"
+                                                         : "comparisons of scores");
 }
 
 static km_status decide(km_plan *plan, const km_config *config, km_error *err) {

@@ -30,6 +30,10 @@
     X(int16_choosing, 3.5, "passes with AVX-512: a centroid, beside its products")                           \
     X(int16_points, 7, "spaces: a feature of a point as an integer")                                         \
     X(int16_k, 8, "spaces: of a K")                                                                          \
+    /* Beside points' scores, where layouts are compared */                                                  \
+    X(added, 0.4, "passes, both layouts: vector operations of a value that joins a sum, as many as do so")   \
+    X(group_bytes, 48, "passes of 200 and 500 features: bytes that arrive from the second cache in a cycle") \
+    X(unhidden, 0.4, "passes of long rows: what the shorter of reads and arithmetic adds to the longer")     \
     /* Others */                                                                                             \
     X(table_bytes, 16, "count: bytes that arrive from behind the second cache while a vector is multiplied") \
     X(any_features, 1.3, "passes: kernels for any number of features take 1.03 to 1.4 times as long")

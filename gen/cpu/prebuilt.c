@@ -25,8 +25,8 @@ static void estimate(km_config *config, km_plan *plan) {
     *e = (km_estimate){.design = KM_DESIGN_PREBUILT, .feasible = 1};
     km_cpu_lanes_operations(e, plan, &it);
     if (!exact) e->operations_per_point *= measured.any_features;
-    km_cpu_bound_by(e, &it,
-                    exact ? "the arithmetic of lanes" : "the arithmetic of lanes, any number of features");
+    km_cpu_dense_bound_by(
+        e, plan, &it, exact ? "the arithmetic of lanes" : "the arithmetic of lanes, any number of features");
 }
 
 static km_status decide(km_plan *plan, const km_config *config, km_error *err) {

@@ -7,14 +7,16 @@
 #include <math.h>
 #include <string.h>
 
-// What a pass does with a row, in vector multiply-adds; fitted to passes beside those of the dense designs
-// (bench/sparse.py --crossing).
-static const double row_cost = 40, // its start, what rounding may hide
-    nonzero_cost = 6,              // beside its vectors: found, and a sum waits for its last product
-    search_cost = 12,              // of a vector of scores: stored, transposed, compared
-    slot_cost = 8,                 // of a run: its label compared with the old one, and stored
-    sum_cost = 0.5, // of a nonzero and run: all points join in the first of a fit's passes, few move
-    vector_cost[] = {0.7, 1.1, 2.5, 4}; // of a nonzero's vector, by where the table lies
+// What a pass does with a row; fitted to passes beside those of the dense designs (bench/sparse.py --crossing).
+// Cycles:
+static const double row_cost = 20,     // its start, what rounding may hide
+    nonzero_cost = 2.75;               // beside its vectors: found, and a sum waits for its last product
+static const double added_apart = 1.5; // values that join a sum one by one, over those of a vector
+// Vector multiply-adds:
+static const double search_cost = 13, // of a vector of scores: stored, transposed, compared
+    slot_cost = 8.5,                  // of a run: its label compared with the old one, and stored
+    // Of a nonzero's vector, by where the table lies: of up to 32 bytes, and of 64.
+    vector_cost[][4] = {{1, 1.4, 2.5, 4}, {1, 2.1, 5, 10}};
 
 // 0: the table lies in the first cache; 1: in the second; 2: in the last; 3: in memory.
 static int table_place(const km_plan *plan, const km_cpu_shape *it) {
@@ -35,10 +37,12 @@ static void estimate(km_config *config, km_plan *plan) {
     *e = (km_estimate){.design = KM_DESIGN_SPARSE_LANES, .feasible = 1};
     e->bytes_per_point = nonzeros * (it.real_bytes + index_bytes) + 8 + it.ks;
     e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
-    e->operations_per_point =
-        nonzeros * (nonzero_cost + sum_cost * it.ks + vectors * vector_cost[table_place(plan, &it)]) +
-        search_cost * it.s / it.lanes + slot_cost * it.ks + row_cost;
-    km_cpu_bound_by(e, &it, "reads of the centroids that each nonzero meets");
+    int is_wide = it.lanes * it.real_bytes > 32;
+    e->operations_per_point = nonzeros * vectors * vector_cost[is_wide][table_place(plan, &it)] +
+                              (nonzeros * nonzero_cost + row_cost) * it.fma_per_cycle +
+                              search_cost * it.s / it.lanes + slot_cost * it.ks;
+    km_cpu_bound_by(e, &it, km_cpu_added_operations(&it, added_apart * nonzeros),
+                    "reads of the centroids that each nonzero meets");
 }
 
 static km_status decide(km_plan *plan, const km_config *config, km_error *err) {
