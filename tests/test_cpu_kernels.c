@@ -591,15 +591,15 @@ static void check_int16_scores(const module *m, points_kind kind, int64_t d, int
 static const int64_t int16_features[] = {5, 19, 32, 64};
 enum { INT16_FEATURES = sizeof int16_features / sizeof *int16_features };
 
-// The short form has each number of features by one of the compilers and prebuilt, the sanitizers prebuilt alone, with
-// each kind of points for half of the K.
+// The short form has each number of features prebuilt and every other one by a compiler, the sanitizers prebuilt alone,
+// with each kind of points for half of the K.
 START_TEST(int16_scores_choose_as_floats) {
     static const int64_t ks[] = {1, 2, 5, 12, 17, 64, 250};
     const char *designs[] = {"lanes", "lanes", NULL};
     int64_t d = int16_features[_i / 3];
     module m;
     const char *compiler = _i % 3 < 2 && access(compilers[_i % 3], X_OK) == 0 ? compilers[_i % 3] : NULL;
-    if (_i % 3 < 2 && (is_sample() || (!is_whole() && _i % 3 != _i / 3 % 2))) return;
+    if (_i % 3 < 2 && (is_sample() || (!is_whole() && _i / 3 != 2 * (_i % 3)))) return;
     if (!module_open(&m, designs[_i % 3], "cpu:avx512", compiler, KM_FLOAT32, d, "1,2,5,12,17,64,250"))
         return;
     for (int kind = 0; kind < KINDS && m.table.int16_scores && m.device->facts.has_integers; kind++)
