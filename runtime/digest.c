@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The digest of a result. It goes through the parts one by one, each hashed with the hash of those before as its seed:
 // so there is no state to allocate. Numbers are 64-bit little-endian words, labels 32-bit ones.
+#include "../base/size.h"
 #include "result_owner.h"
+#include "threads.h"
 #include <kmgen/result.h>
 
 #include <endian.h>
@@ -9,7 +11,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { LABELS_TOGETHER = 1 << 14 }; // that one call hashes: part of the digest's definition
+enum {
+    LABELS_TOGETHER = 1 << 14, // that one call hashes: part of the digest's definition
+    THREADS_MAX = 4            // a result does not know how many its fit had
+};
 
 static uint64_t add_integer(uint64_t digest, int64_t value) {
     uint64_t bytes = htole64((uint64_t)value);
@@ -54,10 +59,14 @@ static uint64_t add_votes(uint64_t digest, const int64_t votes[KM_CRITERION_COUN
 
 // Hashes of blocks, each with its number among all as its seed, are added up: so each rank hashes its own.
 uint64_t km_labels_digest(const km_model *model, const km_result *result) {
-    uint32_t words[LABELS_TOGETHER];
+    int64_t rows = model->labels ? result->rows : 0;
+    int threads = (int)km_min(km_min(km_host_threads(0), THREADS_MAX), rows / (16 * LABELS_TOGETHER) + 1);
     uint64_t sum = 0;
-    for (int64_t first = 0; model->labels && first < result->rows; first += LABELS_TOGETHER) {
-        int64_t here = result->rows - first < LABELS_TOGETHER ? result->rows - first : LABELS_TOGETHER;
+    (void)threads;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : sum) if (threads > 1)
+    for (int64_t first = 0; first < rows; first += LABELS_TOGETHER) {
+        uint32_t words[LABELS_TOGETHER];
+        int64_t here = km_min(rows - first, LABELS_TOGETHER);
         for (int64_t i = 0; i < here; i++) words[i] = htole32((uint32_t)model->labels[first + i]);
         sum += XXH3_64bits_withSeed(words, (size_t)here * sizeof *words,
                                     (uint64_t)((result->first_row + first) / LABELS_TOGETHER));

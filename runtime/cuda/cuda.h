@@ -209,6 +209,8 @@ typedef struct km_cuda_engine {
     double square_min;     // squared distances up to this are rounding of a typical point's centroid
     double rounding2;      // the same, relative to a point's own |x|^2
     double rounding_shift; // shifts up to this are the rounding of centroids
+    double *fitting; // rows of centroids of which a relocation found that no point is away from all; NULL
+    int64_t fitting_count;
 } km_cuda_engine;
 
 // device.c
@@ -429,6 +431,7 @@ km_status km_cuda_own_rows(km_cuda_engine *engine, double *out, const int64_t *i
 km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
                        km_error *err);
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err);
+void km_cuda_relocate_forget(km_cuda_engine *engine); // other points: engine->fitting is of them no more
 // Dynamic shared memory of a block of km_finish_tiles or km_silhouette_tiles: half of a multiprocessor's where that is
 // enough, so that it has two blocks.
 int64_t km_cuda_tile_bytes(const km_cuda_engine *engine);

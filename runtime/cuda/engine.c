@@ -147,6 +147,7 @@ static void engine_destroy(km_engine **base) {
         engine_close(engine);
         km_cuda_leave(engine->device);
     }
+    km_cuda_relocate_forget(engine);
     free(engine->offsets);
     free(engine->tables);
     free(engine->starts);

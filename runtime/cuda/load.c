@@ -344,6 +344,7 @@ km_status km_cuda_load_end(km_cuda_engine *engine, const km_data_stats *stats, k
     engine->rounding_shift = rounding2 * stats->total_square / stats->total_weight;
     engine->square_min = rounding2 * stats->typical_square;
     engine->rounding2 = rounding2;
+    km_cuda_relocate_forget(engine);
     km_cuda_release(engine, &engine->scratch); // the original points are not needed again
     engine->prepared = 0;
     return km_cuda_reserve_slots(engine, err);

@@ -210,6 +210,44 @@ static km_status join_far(relocation *r, int64_t *found, km_error *err) {
     return status;
 }
 
+// Whether no point is away from the slot's centroids, because all of those are among them of which a search found that.
+// Runs on data of few distinct points have the same centroids again and again.
+static int is_known_to_fit(const relocation *r) {
+    const km_cuda_engine *engine = r->engine;
+    int64_t d = engine->base.d;
+    for (int64_t i = 0; i < engine->fitting_count; i++) {
+        int64_t j = 0;
+        while (j < r->k && !is_same(engine->fitting + i * d, r->before + j * d, d)) j++;
+        if (j == r->k) return 0;
+    }
+    return engine->fitting_count > 0;
+}
+
+// Keeps the slot's centroids, each once, where no point is away from them.
+static void keep_fitting(const relocation *r, int64_t found) {
+    enum { ROWS_MAX = 64 }; // comparing more takes long
+    km_cuda_engine *engine = r->engine;
+    int64_t d = engine->base.d, count = 0;
+    int keeps =
+        found == 0 && r->wanted > 0 && !engine->base.share; // ranks do the same only if none lacks memory
+    double *rows = keeps ? malloc((size_t)(ROWS_MAX * d) * sizeof *rows) : NULL;
+    if (!rows) return;
+    for (int64_t j = 0; j < r->k && count <= ROWS_MAX; j++) {
+        int64_t i = 0;
+        while (i < count && !is_same(rows + i * d, r->before + j * d, d)) i++;
+        if (i < count) continue;
+        if (count < ROWS_MAX) memcpy(rows + count * d, r->before + j * d, (size_t)d * sizeof *rows);
+        count++;
+    }
+    if (count > ROWS_MAX) {
+        free(rows);
+        return;
+    }
+    km_cuda_relocate_forget(engine);
+    engine->fitting = rows;
+    engine->fitting_count = count;
+}
+
 // Gives the points to the empty clusters, in order. Clusters that get none are marked as given up.
 static km_status give_points(relocation *r, int64_t found, km_error *err) {
     km_cuda_engine *engine = r->engine;
@@ -228,6 +266,12 @@ static km_status give_points(relocation *r, int64_t found, km_error *err) {
     return KM_OK;
 }
 
+void km_cuda_relocate_forget(km_cuda_engine *engine) {
+    free(engine->fitting);
+    engine->fitting = NULL;
+    engine->fitting_count = 0;
+}
+
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err) {
     km_status status = KM_OK;
     *moved = 0;
@@ -239,10 +283,13 @@ km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved,
                     .row = km_cuda_slot_row(engine, slot),
                     .k = km_cuda_slot_k(engine, slot)};
     KM_TRY_GOTO(relocation_begin(&r, err));
-    KM_TRY_GOTO(measure(&r, err));
-    KM_TRY_GOTO(search(&r, moved, err));
-    KM_TRY_GOTO(look_up(&r, *moved, err));
-    KM_TRY_GOTO(join_far(&r, moved, err));
+    if (!is_known_to_fit(&r)) {
+        KM_TRY_GOTO(measure(&r, err));
+        KM_TRY_GOTO(search(&r, moved, err));
+        KM_TRY_GOTO(look_up(&r, *moved, err));
+        KM_TRY_GOTO(join_far(&r, moved, err));
+        keep_fitting(&r, *moved);
+    }
     status = give_points(&r, *moved, err);
 done:
     relocation_free(&r);

@@ -311,6 +311,7 @@ km_status km_subsets_view(km_cuda_engine **out, km_cuda_subsets *s, const km_sub
     engine->total_square = km_subsets_total_square(&variances, job, total_weight, subset);
     engine->rounding_shift = engine->rounding2 * engine->total_square / total_weight;
     engine->square_min = engine->rounding2 * typical_square(s, subset);
+    km_cuda_relocate_forget(engine);
     int64_t bytes = subset->size * (int64_t)sizeof(int32_t), stride = 1;
     KM_TRY(km_cuda_reserve(s->table, &s->view_columns, bytes, "the columns of a subset", err));
     KM_TRY(km_cuda_put(engine, s->view_columns.address, subset->columns, bytes, err));

@@ -12,9 +12,10 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
                          double rounding2, double *nearest, const long long *picks, long long taken,
                          double *subchunk_values, long long *subchunk_indices) {
     const long long last = taken > 0 ? picks[taken - 1] : -1;
+    const bool is_over = taken > 0 && last < 0; // there was none before
     double value = 0.0;
     long long index = n;
-    for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p++) {
+    for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS && !is_over; p++) {
         const long long i = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p * KM_THREADS + threadIdx.x;
         if (i >= n) break;
         double square = km_weight(weights, i) > 0.0 ? nearest[i] : 0.0;

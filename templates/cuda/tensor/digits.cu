@@ -28,12 +28,13 @@ enum {
     SUM_TILES = LINES / 2, // column tiles of sums: eight columns each, three columns a feature
     WARP_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of these, those of one warp
     QUEUE_FULL = 24,                              // ambiguous points of a warp for which the block pauses
-    LANES_PER_POINT = 8,                          // lanes that resolve a point
-    FLUSH_STEPS = 2048,                           // steps after which sums are flushed: counts have 16 bits
-    MARGIN_MAX = 1000,                            // units of a 16-bit score
-    NORMS = 2,                                    // of which a load finds the largest: |x|, |z|
-    FETCHERS = PREPARERS,                         // threads that fetch the centroids of a K
-    REDUCE = 128                                  // threads of a block of km_reduce
+    RESOLVED_AT_ONCE = 8, // of one tile for which it does not wait until the queue is full
+    LANES_PER_POINT = 8,  // lanes that resolve a point
+    FLUSH_STEPS = 2048,   // steps after which sums are flushed: counts have 16 bits
+    MARGIN_MAX = 1000,    // units of a 16-bit score
+    NORMS = 2,            // of which a load finds the largest: |x|, |z|
+    FETCHERS = PREPARERS, // threads that fetch the centroids of a K
+    REDUCE = 128          // threads of a block of km_reduce
 };
 constexpr float BINADE = 0x7c000000; // scores are integers below it; their upper 16 bits are compared
 //@ end
@@ -268,11 +269,60 @@ static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, 
 
 //@ end
 //@ def form_resolve
-// Resolves the points of the warp's queue, LANES_PER_POINT lanes each, and adds them to the block's sums.
+// The tile whose masks a warp makes; `outliers` of it, a bit for each point. Tile -1: masks are made.
+struct km_open_tile {
+    int tile;
+    unsigned outliers;
+    uint4 (*masks)[32];
+};
+
+// Makes a resolved point a candidate of its centroid alone, in masks in shared memory.
+static __device__ __forceinline__ void km_set_mask(const km_open_tile &open, int point, int k_index,
+                                                   int label) {
+    const km_k_layout layout = km_k_layouts[k_index];
+    const int quad = layout.quad + label / layout.score_rows,
+              score_row = layout.score_row + label % layout.score_rows;
+    unsigned *masks = (unsigned *)&open.masks[score_row / 2][quad * 4 + point / 8];
+    atomicOr(masks + point % 8 / 4 * 2 + score_row % 2, 255u << point % 4 * 8);
+}
+
+// Goes through the candidates of a point, all k where the entry has none, by LANES_PER_POINT lanes: add(j, c) for each,
+// c the lane's features of its centroid. Lanes that have none left, or no point, call it with j = -1 until others end.
+template <typename Add>
+static __device__ __forceinline__ void km_for_candidates(unsigned candidates, const float *c, int k,
+                                                         bool valid, Add add) {
+    unsigned left = candidates;
+    for (int next = 0;; next++) {
+        int j = candidates ? __ffs(left) - 1 : next < k ? next : -1;
+        left &= left - 1;
+        j = valid ? j : -1;
+        if (!__any_sync(ALL, j >= 0)) break;
+        add(j, c + (j < 0 ? 0 : j) * D);
+    }
+}
+
+// A point's squared distance from a centroid, in every lane of the point.
+template <typename Real>
+static __device__ __forceinline__ Real km_square(const float *x, const float *c, int own) {
+    constexpr int LANE_D = (D + LANES_PER_POINT - 1) / LANES_PER_POINT;
+    Real square = 0;
+    KM_UNROLL_FOR (int i = 0; i < LANE_D; i++) {
+        const Real away = i * LANES_PER_POINT + own < D ? (Real)x[i] - (Real)c[i * LANES_PER_POINT] : (Real)0;
+        square = fma(away, away, square);
+    }
+    for (int width = LANES_PER_POINT / 2; width > 0; width /= 2)
+        square += __shfl_xor_sync(ALL, square, width);
+    return square;
+}
+
+// Resolves the points of the warp's queue, LANES_PER_POINT lanes each: by float squares, which are off by less than
+// 2^-21 (D + 4) of themselves unless they are very small, and in double where these do not decide. Points of the open
+// tile get their masks, and are added with the others; the rest, and outliers, are added to the block's sums.
 template <typename LAUNCH>
 static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, const km_pass_args &args,
-                                               int queued) {
+                                               int queued, km_open_tile open) {
     constexpr int LANE_D = (D + LANES_PER_POINT - 1) / LANES_PER_POINT; // features of a lane
+    constexpr float WIDER = 1 + (D + 4) * 0x1p-20f, LEAST = 1e-36f, FARTHEST = 3.4e38f;
     const int lane = threadIdx.x % 32, own = lane % LANES_PER_POINT;
     __syncwarp();
     KM_UNROLL_1_FOR (int first = lane / LANES_PER_POINT; first - lane / LANES_PER_POINT < queued;
@@ -285,38 +335,41 @@ static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, c
         const float *c =
             (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D + own;
         const float *from = (const float *)args.points + point * D + own;
-        double x[LANE_D], smallest = 1e308;
+        float x[LANE_D], smallest = FARTHEST, second = FARTHEST;
         KM_UNROLL_FOR (int i = 0; i < LANE_D; i++)
             x[i] = i * LANES_PER_POINT + own < D ? from[i * LANES_PER_POINT] : 0;
-        unsigned left = item.candidates;
         int label = 0;
-        for (int next = 0;; next++) {
-            int j = item.candidates ? __ffs(left) - 1 : next < k ? next : -1;
-            left &= left - 1;
-            j = valid ? j : -1;
-            if (!__any_sync(ALL, j >= 0)) break;
-            const float *centroid = c + (j < 0 ? 0 : j) * D;
-            double square = 0;
-            KM_UNROLL_FOR (int i = 0; i < LANE_D; i++) {
-                const double away =
-                    i * LANES_PER_POINT + own < D ? x[i] - (double)centroid[i * LANES_PER_POINT] : 0;
-                square = fma(away, away, square);
-            }
-            for (int width = LANES_PER_POINT / 2; width > 0; width /= 2)
-                square += __shfl_xor_sync(ALL, square, width);
-            if (j < 0 || square >= smallest) continue;
-            label = j;
-            smallest = square;
+        km_for_candidates(item.candidates, c, k, valid, [&](int j, const float *centroid) {
+            const float square = km_square<float>(x, centroid, own);
+            if (j < 0) return;
+            second = fminf(second, fmaxf(square, smallest));
+            label = square < smallest ? j : label;
+            smallest = fminf(smallest, square);
+        });
+        const bool is_close = valid && !(second > smallest * WIDER + LEAST);
+        if (__any_sync(ALL, is_close)) {
+            double least = 1e308;
+            km_for_candidates(item.candidates, c, k, is_close, [&](int j, const float *centroid) {
+                const double square = km_square<double>(x, centroid, own);
+                if (j < 0 || square >= least) return;
+                label = j;
+                least = square;
+            });
         }
         if (!valid) continue;
+        const int in_tile = item.point_and_k % 32;
+        const bool is_open = item.tile == open.tile && !(open.outliers >> in_tile & 1);
         unsigned long long *to = km_sums_of(args, blockIdx.x) + (km_offsets[k_index] + label) * (D + 1) + own;
         KM_UNROLL_FOR (int i = 0; i < LANE_D; i++)
-            if (i * LANES_PER_POINT + own < D)
+            if (!is_open && i * LANES_PER_POINT + own < D)
                 atomicAdd(to + i * LANES_PER_POINT,
                           (unsigned long long)__double2ll_rn(
-                              x[i] * shared.lattice_scale[i * LANES_PER_POINT + own]));
+                              (double)x[i] * shared.lattice_scale[i * LANES_PER_POINT + own]));
         if (own > 0) continue;
-        atomicAdd(to + D, 1ull);
+        if (is_open)
+            km_set_mask(open, in_tile, k_index, label);
+        else
+            atomicAdd(to + D, 1ull);
         //@ if track_labels
         km_label *stored = (km_label *)args.labels + (blockIdx.y * KS + k_index) * args.labels_stride + point;
         if (*stored == label) continue;
@@ -330,7 +383,7 @@ static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, c
 // Resolves all points of the warp's queue.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_resolve_queue(km_block<LAUNCH> &shared, const km_pass_args &args) {
-    km_resolve(shared, args, shared.queued[threadIdx.x / 32]);
+    km_resolve(shared, args, shared.queued[threadIdx.x / 32], {-1, 0, nullptr});
     if (threadIdx.x % 32 == 0) shared.queued[threadIdx.x / 32] = 0;
     __syncwarp();
 }
@@ -463,26 +516,26 @@ static __device__ __forceinline__ int km_point_of(const km_lane &own, int m, int
 
 //@ end
 //@ use masks
-// Moves ambiguous points and outliers from the masks to the queue. Returns whether the block should pause for the
-// queue.
+// Moves ambiguous points and outliers from the masks to the queue. Where the tile has many, they are resolved at once,
+// and their masks are in shared memory then. Returns whether the block should pause for the queue.
 template <typename LAUNCH>
 static __device__ __forceinline__ bool km_defer(unsigned (*candidates)[MASKS], const unsigned (*sums)[2],
                                                 km_block<LAUNCH> &shared, const km_pass_args &args,
-                                                const km_lane &own, unsigned outliers, int tile) {
+                                                const km_lane &own, const km_open_tile &open) {
     constexpr unsigned ROWS_ALL = (1u << LAUNCH::SCORE_ROWS) - 1, ROWS_FIRST = (1u << LAUNCH::FIRST_ROWS) - 1;
     const int thread = (int)km_opaque(threadIdx.x), lane = thread % 32, warp = thread / 32;
     unsigned ambiguous[MASKS][2],
         pending = 0; // in a point's byte, bits 2 m and 2 m + 1: the Ks of the point of masks m
     KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
         km_find_ambiguous<LAUNCH>(ambiguous[m], sums[m], own.same_k);
-        const unsigned bits = outliers >> (own.first + 4 * m) & 15;
+        const unsigned bits = open.outliers >> (own.first + 4 * m) & 15;
         const unsigned has_outlier =
             ((bits & 1) | (bits & 2) << 7 | (bits & 4) << 14 | (bits & 8) << 21) * 255;
         KM_UNROLL_FOR (int s = 0; s < 2; s++) ambiguous[m][s] |= has_outlier;
         pending |= ((ambiguous[m][0] & 0x01010101) | (ambiguous[m][1] & 0x02020202)) << 2 * m;
     }
     pending &= shared.queue_bits[lane / 4]; // the first quad of a K queues its points
-    int queued = shared.queued[warp];
+    int queued = shared.queued[warp], queued_here = 0;
     while (const unsigned senders = __ballot_sync(ALL, pending != 0)) {
         const int bit = pending ? __ffs(pending) - 1 : 0, segment = bit % 2, m = bit / 2 % 2;
         unsigned clusters = 0; // the candidates
@@ -492,14 +545,20 @@ static __device__ __forceinline__ bool km_defer(unsigned (*candidates)[MASKS], c
                    : segment     ? (clusters & ROWS_ALL) >> LAUNCH::FIRST_ROWS
                                  : clusters & ROWS_FIRST;
         const int point = own.first + 4 * m + bit / 8;
-        if (LAUNCH::LEVELS > 0 || outliers >> point & 1) clusters = 0;
+        if (LAUNCH::LEVELS > 0 || open.outliers >> point & 1) clusters = 0;
         const unsigned point_and_k = (unsigned)shared.k_index[segment][lane / 4] << 5 | point;
         if (pending)
-            shared.queue[warp][queued + __popc(senders & ~(ALL << lane))] = {tile, point_and_k, clusters};
+            shared.queue[warp][queued + __popc(senders & ~(ALL << lane))] = {open.tile, point_and_k,
+                                                                             clusters};
         pending &= pending - 1;
         queued += __popc(senders);
+        queued_here += __popc(senders);
         if (queued <= QUEUE - 32) continue;
-        km_resolve(shared, args, queued);
+        km_resolve(shared, args, queued, open);
+        queued = 0;
+    }
+    if (queued_here >= RESOLVED_AT_ONCE && queued > 0) {
+        km_resolve(shared, args, queued, open);
         queued = 0;
     }
     __syncwarp(); // all lanes have read how many are queued
@@ -516,6 +575,12 @@ template <typename LAUNCH> struct km_sums {
     int of[LAUNCH::ROW_TILES][WARP_TILES][4];
     int counts[LAUNCH::ROW_TILES]; // of two rows, the second in the high 16 bits
 };
+
+// A lane's mask of four points in shared memory.
+static __device__ __forceinline__ unsigned &km_mask_of(const km_open_tile &open, int score_row, int m) {
+    const unsigned thread = km_opaque(threadIdx.x), four = COLUMN_PAIRS == 1 ? thread / 32 % 2 : m;
+    return ((unsigned *)&open.masks[score_row / 2][thread % 32])[four * 2 + score_row % 2];
+}
 
 // What a warp keeps from step to step.
 template <typename LAUNCH> struct km_state {
@@ -536,13 +601,21 @@ static __device__ __forceinline__ bool km_label_step(km_state<LAUNCH> &state, km
     unsigned candidates[LAUNCH::SCORE_ROWS][MASKS], added[MASKS][2];
     km_find_candidates<LAUNCH>(candidates, shared, (const unsigned char *)&shared.ring[stage][tile], own);
     const bool ambiguous = km_has_ambiguous<LAUNCH>(added, candidates, own.same_k);
-    const unsigned outliers = shared.outliers[stage][tile];
+    const km_open_tile open = {(int)km_first_tile(step) + tile, shared.outliers[stage][tile],
+                               shared.masks[step % 2][tile]};
+    const bool has_deferred = __any_sync(ALL, ambiguous) || open.outliers;
     bool full = false;
-    if (__any_sync(ALL, ambiguous) || outliers)
-        full = km_defer(candidates, added, shared, args, own, outliers, (int)km_first_tile(step) + tile);
+    if (has_deferred) {
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++)
+            KM_UNROLL_FOR (int m = 0; m < MASKS; m++) km_mask_of(open, s, m) = 0;
+        full = km_defer(candidates, added, shared, args, own, open);
+    }
     //@ if track_labels
     km_label_points<LAUNCH>(candidates, args, own, (km_first_tile(step) + tile) * TILE, state.changes);
     //@ end
+    if (has_deferred)
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++)
+            KM_UNROLL_FOR (int m = 0; m < MASKS; m++) candidates[s][m] |= km_mask_of(open, s, m);
     KM_UNROLL_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++) {
         int first = state.sums.counts[i], second = 0;
         KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {

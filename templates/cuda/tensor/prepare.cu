@@ -22,8 +22,24 @@ static __device__ int km_nearest_to_origin(const float *c, int k) {
     return nearest;
 }
 
+// Whether an earlier centroid is the same, among the first 32: seeds of few distinct points come again after these.
+static __device__ bool km_is_again(const float *c, int j) {
+    unsigned same = 0; // a bit for each of which the first coordinate is
+    const int before = j < 32 ? j : 32;
+#pragma unroll 4
+    for (int i = 0; i < before; i++) same |= (unsigned)(c[i * D] == c[j * D]) << i;
+    KM_UNROLL_1_FOR (; same; same &= same - 1) {
+        const int i = __ffs(same) - 1;
+        int f = 1;
+        while (f < D && c[i * D + f] == c[j * D + f]) f++;
+        if (f >= D) return true;
+    }
+    return false;
+}
+
 // Finds the dominated centroids of one K: those that are nearest nowhere in the lattice, because another is nearer
-// everywhere. Without them scores have a smaller range, and so a smaller error.
+// everywhere, or as near and earlier. Without them scores have a smaller range, and so a smaller error, and no point is
+// ambiguous between equal centroids.
 static __device__ void km_find_dominated(km_preparation &shared, const float *c, const km_k_layout &layout,
                                          int k) {
     const int nearest = km_nearest_to_origin(c, k);
@@ -34,7 +50,7 @@ static __device__ void km_find_dominated(km_preparation &shared, const float *c,
             lead += fabs(a - b) * shared.extent[f] - 0.5 * (a - b) * (a + b);
             size += fabs(a - b) * shared.extent[f] + fabs(a - b) * fabs(a + b);
         }
-        shared.dominated[layout.sum_row + j] = j != nearest && lead < -1e-12 * size;
+        shared.dominated[layout.sum_row + j] = (j != nearest && lead < -1e-12 * size) || km_is_again(c, j);
     }
     __syncwarp();
 }

@@ -39,6 +39,7 @@ enum {
     SUM_TILES = LINES / 2,                        // column tiles of sums: eight columns each, three columns a feature
     WARP_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of these, those of one warp
     QUEUE_FULL = 24,                              // ambiguous points of a warp for which the block pauses
+    RESOLVED_AT_ONCE = 8,                         // of one tile for which it does not wait until the queue is full
     LANES_PER_POINT = 8,                          // lanes that resolve a point
     FLUSH_STEPS = 2048,                           // steps after which sums are flushed: counts have 16 bits
     MARGIN_MAX = 1000,                            // units of a 16-bit score
@@ -69,13 +70,12 @@ constexpr unsigned ALL = 0xffffffff;
     }
 }
 
-// ... 17 definitions
+// ... 18 definitions
 
 // ==== What the launches of a pass share ====================================================================
 // Compiled apart: pass/launches
 // ... lines of a template
-// ... 2 definitions
-
+// ... 6 definitions
 // ... lines of a template
         km_label *stored = (km_label *)args.labels + (blockIdx.y * KS + k_index) * args.labels_stride + point;
         if (*stored == label) continue;
@@ -110,7 +110,7 @@ static __device__ __forceinline__ km_lane km_lane_of(const km_block<LAUNCH> &sha
     return own;
 }
 
-// ... 13 definitions
+// ... 14 definitions
 
 // What a warp keeps from step to step.
 template <typename LAUNCH> struct km_state {

@@ -129,7 +129,7 @@ struct km_prepared_base {
 // ==== Rows of products from centroids ======================================================================
 // Compiled apart: pass/prepare
 // ... lines of a template
-// ... 12 definitions
+// ... 13 definitions
 
 // ==== What the launches of a pass share ====================================================================
 // Compiled apart: pass/launches

@@ -64,7 +64,7 @@ struct km_prepared : km_prepared_base {
         expected_bits[8]; // of each quad: the sum of a lane's ones, as integers, where no point is ambiguous
 };
 
-// ... 57 definitions
+// ... 58 definitions
 
 // The larger halves. They must not be negative: then they compare like the integers of their bits.
 static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {

@@ -57,7 +57,7 @@ enum {
 constexpr float BINADE = 8192; // scores are at least this and less than twice this
 constexpr unsigned ALL = 0xffffffff;
 
-// ... 58 definitions
+// ... 59 definitions
 
 // ==== What the launches of a pass share ====================================================================
 // Compiled apart: pass/launches

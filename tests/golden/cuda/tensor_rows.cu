@@ -63,7 +63,7 @@ template <typename LAUNCH> struct km_block : km_prepared {
     unsigned changes[KS];
 };
 
-// ... 37 definitions
+// ... 38 definitions
 
 // ==== What the launches of a pass share ====================================================================
 // Compiled apart: pass/launches
