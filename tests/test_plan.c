@@ -437,6 +437,34 @@ START_TEST(measured_ratios) {
 }
 END_TEST
 
+// Where passes take about as long, a design that a fit begins without is taken, unless its passes cost more than a
+// tenth of what the compiler of the other is waited for.
+START_TEST(compiler_is_counted) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..9", &err), KM_OK);
+    spec.features = 5;
+    params.untuned = 1;
+    for (int i = 0; i < 4; i++) {
+        params.points = i == 1 ? 0 : 1 << 24; // 0: nobody knows what a pass takes
+        spec.n_init = i == 2 ? 80 : 4;
+        params.weighted = i == 3; // tensor takes none
+        expect_plan(&params);
+        ck_assert_int_eq(plan.design, i ? KM_DESIGN_REGISTERS : KM_DESIGN_TENSOR);
+        ck_assert_int_eq(strstr(plan.design_reason, "a fit begins before it is compiled") != NULL, !i);
+    }
+    // A pass that is twice as slow would cost all later fits.
+    spec.features = 4;
+    params.points = 1 << 20;
+    params.weighted = 0;
+    spec.n_init = 4;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..5", &err), KM_OK);
+    expect_plan(&params);
+    ck_assert_int_eq(plan.design, KM_DESIGN_REGISTERS);
+}
+END_TEST
+
 // The plans that are left out one after another: each the fastest with more room in its design, to the end.
 START_TEST(next_plans) {
     km_plan_params params;
@@ -445,6 +473,7 @@ START_TEST(next_plans) {
     km_plan_params_init(&params);
     params.points = 1 << 25;
     params.avoid = avoid;
+    spec.n_init = 1000; // passes alone decide
     spec.features = 8;
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
     ck_assert_int_eq(km_spec_set_clusters(&spec, "2..20", &err), KM_OK);
@@ -1023,6 +1052,7 @@ int main(void) {
     tcase_add_test(tests, integers);
     tcase_add_test(tests, fixed_design);
     tcase_add_test(tests, measured_ratios);
+    tcase_add_test(tests, compiler_is_counted);
     tcase_add_test(tests, next_plans);
     tcase_add_test(tests, tensor_layouts);
     tcase_add_test(tests, tensor_of_many_clusters);
