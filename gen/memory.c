@@ -20,7 +20,9 @@ enum {
     CUDA_PICKS_AT_ONCE = 64,   // farthest points
     CUDA_FAR_POINT_BYTES = 12, // label, distance
     CUDA_SUMS_BYTES_MAX = 64 << 20,
-    SEED_COLUMNS = 16, // of a chain's table, CSR
+    CUDA_FINISH_BYTES = 32 << 20, // labels and distances of a slice of streamed points
+    CUDA_WINDOW_BYTES = 32 << 20, // copies of fewer points are slower
+    SEED_COLUMNS = 16,            // of a chain's table, CSR
     HOST_PAGE = 2 << 20,
     HOST_SPARE = 16 << 20,
     FIRST_ROWS_BYTES = 16 << 20, // picked points that the sweep keeps
@@ -97,10 +99,10 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t picked = plan->spec.n_init * k_max, fetched = k_max;
     if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
-    int64_t point = runs * (KM_FINISH_POINT_BYTES + 8), enough = n * CUDA_FAR_POINT_BYTES;
-    if (plan->streams)
-        enough = km_min(n * point, plan->facts.memory_free_bytes / 16); // for the last pass alone
-    km_cuda_steps steps = {.scratch = km_max(enough, point * km_min(n, CHUNK_POINTS)),
+    int64_t chunk = runs * km_min(n, CHUNK_POINTS) * (KM_FINISH_POINT_BYTES + 8),
+            more = n * CUDA_FAR_POINT_BYTES;
+    if (plan->streams) more = km_min(more, CUDA_FINISH_BYTES); // for the last pass alone
+    km_cuda_steps steps = {.scratch = km_max(more, chunk),
                            .work =
                                km_max(loading, km_max(seeding, km_max(moving, km_max(finishing, fetching))))};
     return steps;
@@ -149,17 +151,24 @@ static int64_t means_bytes(const km_plan *plan) {
 
 int64_t km_window_points;
 
-// A window is so large that the bus is busy, and so small that the ring and the tiles of a window take no more than a
-// quarter of the memory.
-static int64_t window_of(const km_plan *plan) {
-    const int64_t enough = 32 << 20;
-    const km_design_code *code = km_design_code_of(plan->design);
-    int64_t row = plan->spec.features * km_type_bytes(plan->spec.type), many = 1 << 20;
+// Memory of windows of so many points: the ring, the tiles of one, the sums of those before it.
+static int64_t windows_bytes(const km_plan *plan, int64_t points) {
+    int64_t row = plan->spec.features * km_type_bytes(plan->spec.type);
+    return paged(pass_bytes(plan, points)) + paged(KM_WINDOW_SLOTS * points * row) +
+           paged(km_cuda_partial_bytes(plan));
+}
+
+// Points of a window: as many as keep the bus busy, in half of the memory that is left beside all else; of whole
+// chunks, which the last pass then takes from the ring as well, if there are so many. 0: the design has none.
+static int64_t window_of(const km_plan *plan, int64_t others) {
+    int64_t row = plan->spec.features * km_type_bytes(plan->spec.type), least = KM_SUBCHUNK_POINTS;
     if (!km_cuda_has_windows(plan)) return 0;
-    int64_t each = KM_WINDOW_SLOTS * row + code->workspace_bytes(plan, many) / many;
-    int64_t points = km_min(enough / row, plan->facts.memory_free_bytes / 4 / each);
-    if (km_window_points) points = km_window_points;
-    return km_max(1, points / KM_SUBCHUNK_POINTS) * KM_SUBCHUNK_POINTS;
+    if (km_window_points) return km_window_points;
+    int64_t room = (plan->facts.memory_free_bytes - others - windows_bytes(plan, least)) / 2, points = least;
+    while (points < CUDA_WINDOW_BYTES / row &&
+           windows_bytes(plan, 2 * points) - windows_bytes(plan, least) <= room)
+        points *= 2;
+    return points;
 }
 
 // Numbers of a point and chain, or of a point, that seeding or relocation has.
@@ -180,17 +189,17 @@ static void stream(km_memory *memory, const km_plan *plan) {
     km_cuda_steps steps = km_cuda_steps_of(plan, n);
     if (plan->track_labels) labels = slots * aligned(n) * (k_max_of(plan) <= 256 ? 1 : 2);
     memory->chains = streamed_chains(plan);
-    memory->window = window_of(plan);
-    if (memory->window) workspace = pass_bytes(plan, memory->window);
-    memory->workspace_near =
-        memory->window ? workspace : km_min(workspace, pass_bytes(plan, CHUNK_POINTS) + BESIDE);
     memory->points -= paged(table) + (plan->weighted ? paged(n * 8) + paged((n + KM_PAD_ROWS) * real) : 0);
     memory->arriving = paged(steps.work);
     memory->slots -= plan->track_labels ? paged(labels) : 0;
-    memory->pass = paged(memory->workspace_near) + paged(KM_WINDOW_SLOTS * memory->window * row);
-    if (memory->window) memory->pass += paged(km_cuda_partial_bytes(plan));
     memory->steps = paged(steps.work) + paged(steps.scratch);
-    int64_t others = memory->points + memory->spare + memory->slots + memory->pass + memory->steps;
+    int64_t others = memory->points + memory->spare + memory->slots + memory->steps;
+    memory->window = window_of(plan, others);
+    if (memory->window) workspace = pass_bytes(plan, memory->window);
+    memory->workspace_near =
+        memory->window ? workspace : km_min(workspace, pass_bytes(plan, CHUNK_POINTS) + BESIDE);
+    memory->pass = memory->window ? windows_bytes(plan, memory->window) : paged(memory->workspace_near);
+    others += memory->pass;
     memory->points_near =
         km_max(0, km_min(table, plan->facts.memory_free_bytes - others)) / CUDA_PAGE * CUDA_PAGE;
     memory->points += memory->points_near;

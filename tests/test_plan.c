@@ -877,6 +877,16 @@ START_TEST(points_come_from_the_host) {
     expect_plan(&params);
     ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
     ck_assert_int_eq(km_spec_fix(&spec, "design", designs[_i], &err), KM_OK);
+    facts.memory_free_bytes = 1;
+    expect_plan(&params);
+    ck_assert(plan.streams && !km_plan_fits(&plan));
+    int64_t least = plan.memory_bytes; // nothing of the points; from there on every bound is kept
+    for (int64_t free = least; free < least + (200 << 20); free += 3 << 20) {
+        facts.memory_free_bytes = free;
+        expect_plan(&params);
+        ck_assert_msg(km_plan_fits(&plan), "%lld of %lld bytes", (long long)plan.memory_bytes,
+                      (long long)free);
+    }
     facts.memory_free_bytes = 50 << 20; // the driver's own is more
     expect_plan(&params);
     ck_assert(plan.streams && !km_plan_fits(&plan));

@@ -161,6 +161,12 @@ typedef struct km_cuda_memory {
 // Windows of points that passes go through (windows.c).
 typedef struct km_cuda_windows km_cuda_windows;
 
+// Points from `first` on that are on the device at `points`.
+typedef struct km_cuda_window {
+    int64_t first, count;
+    km_cu_ptr points;
+} km_cuda_window;
+
 typedef struct km_cuda_engine {
     km_engine base;
     int has_no_pass; // only steps are run on these points (subsets_table.c): nothing is prepared for a pass
@@ -365,6 +371,11 @@ km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err);
 // windows.c: where the plan has windows. Launches from `first` to before `end` of the stage, for each window of points.
 km_status km_cuda_windows_open(km_cuda_engine *engine, km_error *err);
 void km_cuda_windows_close(km_cuda_engine *engine);
+// For steps that read points several times: how many windows there are, of whole chunks; 0: points are read where they
+// lie. What is queued between begin and end finds the points there; windows are taken in order.
+int64_t km_cuda_windows_of_chunks(const km_cuda_engine *engine);
+km_status km_cuda_window_begin(km_cuda_engine *engine, int64_t index, km_cuda_window *own, km_error *err);
+km_status km_cuda_window_end(km_cuda_engine *engine, int64_t index, km_error *err);
 km_status km_cuda_launch_windows(km_cuda_engine *engine, int first, int end, int stage, km_error *err);
 
 // share.c: with other ranks. Without a share nothing is done, but for what km_cuda_add_in_order adds.

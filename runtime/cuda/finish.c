@@ -22,6 +22,7 @@ typedef struct finisher {
     finish_kind kind;
     int labels_wanted;
     int64_t slice_chunks; // chunks of a slice
+    int64_t end;          // behind the points that are there
     int64_t kept_bytes;   // with other ranks: of the slices before this one, in front of `partial`
     km_assign_args args;
     km_cu_ptr totals, partial;
@@ -356,7 +357,7 @@ done:
 static km_status finish_slice(finisher *f, int64_t first_chunk, km_error *err) {
     km_cuda_engine *engine = f->engine;
     long long numbers = f->rows_count * KM_FINISH_SUMS;
-    int64_t left = engine->base.n - first_chunk * KM_CHUNK_POINTS, most = f->slice_chunks * KM_CHUNK_POINTS;
+    int64_t left = f->end - first_chunk * KM_CHUNK_POINTS, most = f->slice_chunks * KM_CHUNK_POINTS;
     f->args.first = first_chunk * KM_CHUNK_POINTS;
     f->args.count = left < most ? left : most;
     long long tables = km_divide_up(f->args.count, KM_CHUNK_POINTS / pieces_of(f));
@@ -397,12 +398,32 @@ static km_status take_sums(finisher *f, km_error *err) {
     return KM_OK;
 }
 
+static km_status finish_slices(finisher *f, int64_t first, int64_t end, km_error *err) {
+    f->end = end;
+    for (int64_t chunk = first / KM_CHUNK_POINTS; chunk * KM_CHUNK_POINTS < end; chunk += f->slice_chunks)
+        KM_TRY(finish_slice(f, chunk, err));
+    return KM_OK;
+}
+
+// All points, where they lie or in windows, which come to the device once for all models.
+static km_status finish_points(finisher *f, km_error *err) {
+    km_cuda_engine *engine = f->engine;
+    int64_t windows = km_cuda_windows_of_chunks(engine), row = engine->base.d * engine->real_bytes;
+    for (int64_t w = 0; w < windows; w++) {
+        km_cuda_window own;
+        KM_TRY(km_cuda_window_begin(engine, w, &own, err));
+        f->args.points = (const void *)(uintptr_t)(own.points - (km_cu_ptr)(own.first * row));
+        KM_TRY(finish_slices(f, own.first, own.first + own.count, err));
+        KM_TRY(km_cuda_window_end(engine, w, err));
+    }
+    return windows ? KM_OK : finish_slices(f, 0, engine->base.n, err);
+}
+
 static km_status finish_group(finisher *f, km_error *err) {
     km_status status = KM_OK;
     KM_TRY_GOTO(reserve(f, err));
     KM_TRY_GOTO(put_models(f, err));
-    for (int64_t chunk = 0; chunk < f->engine->chunks_count; chunk += f->slice_chunks)
-        KM_TRY_GOTO(finish_slice(f, chunk, err));
+    KM_TRY_GOTO(finish_points(f, err));
     KM_TRY_GOTO(add_kept(f, err));
     status = take_sums(f, err);
 done:

@@ -38,8 +38,11 @@ km_status km_cuda_launch_of_pass(km_cuda_engine *engine, int which, const km_pas
     const km_pass_launch *launch = &engine->kernels->launches[which];
     km_pass_args own = *args;
     void *arguments[] = {&own};
-    KM_CU(cuLaunchKernel(engine->kernels->functions[which], launch->grid_x, launch->grid_y, 1, launch->block,
-                         1, 1, launch->shared_bytes, engine->stream, arguments, NULL));
+    // Blocks of it have 256 points at a time; those of a window are few.
+    int64_t blocks = launch->grid_x;
+    if (strcmp(launch->kernel, "km_tensor_tiles") == 0) blocks = km_min(blocks, km_divide_up(args->n, 256));
+    KM_CU(cuLaunchKernel(engine->kernels->functions[which], (unsigned)blocks, launch->grid_y, 1,
+                         launch->block, 1, 1, launch->shared_bytes, engine->stream, arguments, NULL));
 done:
     return status;
 }

@@ -23,15 +23,20 @@ static int has_tiles(const silhouette_pass *p) {
     return p->engine->kernels->silhouette_tiles != NULL;
 }
 
+static int64_t block_points(const silhouette_pass *p) {
+    return has_tiles(p) ? KM_FINISH_PIECE_POINTS(p->engine->base.d) : KM_SILHOUETTE_POINTS;
+}
+
+// Of the points that are there.
 static int64_t blocks_of(const silhouette_pass *p) {
-    return km_divide_up(p->engine->base.n,
-                        has_tiles(p) ? KM_FINISH_PIECE_POINTS(p->engine->base.d) : KM_SILHOUETTE_POINTS);
+    return km_divide_up(p->args.count, block_points(p));
 }
 
 // Addresses in the engine's work memory.
 static km_status reserve(silhouette_pass *p, km_error *err) {
     km_cuda_engine *engine = p->engine;
-    int64_t d = engine->base.d, real = engine->real_bytes, blocks = blocks_of(p);
+    int64_t d = engine->base.d, real = engine->real_bytes,
+            blocks = km_divide_up(engine->base.n, block_points(p));
     int64_t sizes[] = {
         p->mean_rows * d * 8, engine->is_csr ? p->mean_rows * (d + 1) * 8 : p->mean_rows * d * real,
         p->rows * 16,         p->rows * 2 * real,
@@ -154,10 +159,32 @@ done:
     return status;
 }
 
-static km_status launch(silhouette_pass *p, km_error *err) {
-    long long blocks = blocks_of(p), numbers = p->count;
+static km_status launch_all(silhouette_pass *p, km_error *err) {
     if (!has_tiles(p)) KM_TRY(launch_points(p, err));
     for (int first = 0; has_tiles(p) && first < p->count;) KM_TRY(launch_group(p, &first, err));
+    return KM_OK;
+}
+
+// In windows, which come to the device once for all models; of a plan that has them points have no weights.
+static km_status launch_windows(silhouette_pass *p, int64_t windows, km_error *err) {
+    km_cu_ptr partial = p->partial;
+    for (int64_t w = 0; w < windows; w++) {
+        km_cuda_window own;
+        KM_TRY(km_cuda_window_begin(p->engine, w, &own, err));
+        p->args.points = (const void *)(uintptr_t)own.points;
+        p->args.count = own.count;
+        p->partial = partial + (km_cu_ptr)(own.first / block_points(p) * p->count * 8);
+        KM_TRY(launch_all(p, err));
+        KM_TRY(km_cuda_window_end(p->engine, w, err));
+    }
+    p->partial = partial;
+    return KM_OK;
+}
+
+static km_status launch(silhouette_pass *p, km_error *err) {
+    int64_t windows = km_cuda_windows_of_chunks(p->engine);
+    long long blocks = blocks_of(p), numbers = p->count;
+    KM_TRY(windows ? launch_windows(p, windows, err) : launch_all(p, err));
     return km_cuda_add_in_order(p->engine, p->totals, p->partial, blocks, numbers, err);
 }
 

@@ -8,6 +8,7 @@
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
+#include "../seed.h"
 #include "cuda.h"
 #include <stdlib.h>
 #include <string.h>
@@ -23,21 +24,15 @@ struct km_cuda_windows {
     km_cu_event here[SLOTS], free[SLOTS];
 };
 
-// Points on the device for a launch.
-typedef struct window {
-    km_cu_ptr points;
-    int64_t first, count;
-} window;
-
 static int64_t row_bytes(const km_cuda_engine *engine) {
     return engine->base.d * engine->real_bytes;
 }
 
-static window window_at(const km_cuda_engine *engine, int64_t index) {
+static km_cuda_window window_at(const km_cuda_engine *engine, int64_t index) {
     int64_t points = engine->windows->points, first = index * points;
-    return (window){.points = engine->points.address + (km_cu_ptr)(first * row_bytes(engine)),
-                    .first = first,
-                    .count = km_min(points, engine->base.n - first)};
+    return (km_cuda_window){.points = engine->points.address + (km_cu_ptr)(first * row_bytes(engine)),
+                            .first = first,
+                            .count = km_min(points, engine->base.n - first)};
 }
 
 static km_cu_ptr slot_at(const km_cuda_engine *engine, int64_t slot) {
@@ -52,7 +47,7 @@ static km_status send(km_cuda_engine *engine, km_error *err) {
     km_cuda_windows *windows = engine->windows;
     for (; windows->sent < windows->taken + SLOTS; windows->sent++) {
         int64_t slot = windows->sent % SLOTS;
-        window from = window_at(engine, windows->near + windows->sent % windows->far);
+        km_cuda_window from = window_at(engine, windows->near + windows->sent % windows->far);
         if (windows->sent >= SLOTS) KM_CU(cuStreamWaitEvent(windows->stream, windows->free[slot], 0));
         KM_CU(cuMemcpyDtoDAsync(slot_at(engine, slot), from.points, (size_t)(from.count * row_bytes(engine)),
                                 windows->stream));
@@ -62,6 +57,38 @@ done:
     return status;
 }
 
+km_status km_cuda_window_begin(km_cuda_engine *engine, int64_t index, km_cuda_window *own, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    km_cuda_windows *windows = engine->windows;
+    int64_t slot = windows->taken % SLOTS;
+    *own = window_at(engine, index);
+    if (index < windows->near) return KM_OK;
+    if (index != windows->near + windows->taken % windows->far)
+        return km_fail(err, KM_ERROR_INTERNAL, "window %lld is not the next one", (long long)index);
+    own->points = slot_at(engine, slot);
+    KM_TRY_GOTO(send(engine, err));
+    KM_CU(cuStreamWaitEvent(engine->stream, windows->here[slot], 0));
+done:
+    return status;
+}
+
+km_status km_cuda_window_end(km_cuda_engine *engine, int64_t index, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    km_cuda_windows *windows = engine->windows;
+    if (index < windows->near) return KM_OK;
+    KM_CU(cuEventRecord(windows->free[windows->taken % SLOTS], engine->stream));
+    windows->taken++;
+done:
+    return status;
+}
+
+int64_t km_cuda_windows_of_chunks(const km_cuda_engine *engine) {
+    const km_cuda_windows *windows = engine->windows;
+    return windows && windows->points % KM_CHUNK_POINTS == 0 ? windows->near + windows->far : 0;
+}
+
 // What is done with a window: these launches of the module.
 typedef struct work {
     int first, end;
@@ -69,7 +96,7 @@ typedef struct work {
     int64_t taken; // windows so far
 } work;
 
-static km_status launch_one(km_cuda_engine *engine, const window *own, int i, km_error *err) {
+static km_status launch_one(km_cuda_engine *engine, const km_cuda_window *own, int i, km_error *err) {
     km_pass_args args = km_cuda_pass_args(engine, engine->kernels->launches[i].part);
     args.points = (const void *)(uintptr_t)own->points;
     args.n = own->count;
@@ -93,27 +120,11 @@ static km_status add_sums(km_cuda_engine *engine, const work *w, km_error *err) 
                           err);
 }
 
-static km_status launch_all(km_cuda_engine *engine, work *w, const window *own, km_error *err) {
+static km_status launch_all(km_cuda_engine *engine, work *w, const km_cuda_window *own, km_error *err) {
     if (w->tiles >= 0) KM_TRY(launch_one(engine, own, w->tiles, err));
     for (int i = w->first; i < w->end; i++) KM_TRY(launch_one(engine, own, i, err));
     w->taken++;
     return w->tiles >= 0 ? add_sums(engine, w, err) : KM_OK;
-}
-
-static km_status take_far(km_cuda_engine *engine, work *w, int64_t index, km_error *err) {
-    km_status status = KM_OK;
-    const km_driver *driver = engine->driver;
-    km_cuda_windows *windows = engine->windows;
-    int64_t slot = windows->taken % SLOTS;
-    window own = window_at(engine, index);
-    own.points = slot_at(engine, slot);
-    KM_TRY_GOTO(send(engine, err));
-    KM_CU(cuStreamWaitEvent(engine->stream, windows->here[slot], 0));
-    KM_TRY_GOTO(launch_all(engine, w, &own, err));
-    KM_CU(cuEventRecord(windows->free[slot], engine->stream));
-    windows->taken++;
-done:
-    return status;
 }
 
 // The launch that makes tiles of points, which the pass reads.
@@ -127,13 +138,12 @@ km_status km_cuda_launch_windows(km_cuda_engine *engine, int first, int end, int
     const km_cuda_windows *windows = engine->windows;
     work w = {first, end, stage == KM_STAGE_PASS ? find_tiles(engine->kernels) : -1, 0};
     int64_t all = windows->near + windows->far, far = 0;
-    for (int64_t i = 0; i < all; i++) {
-        if ((i + 1) * windows->far / all > far) {
-            KM_TRY(take_far(engine, &w, windows->near + far++, err));
-        } else {
-            window own = window_at(engine, i - far);
-            KM_TRY(launch_all(engine, &w, &own, err));
-        }
+    for (int64_t i = 0; i < all; i++) { // those on the device are spread among the others
+        km_cuda_window own;
+        int64_t index = (i + 1) * windows->far / all > far ? windows->near + far++ : i - far;
+        KM_TRY(km_cuda_window_begin(engine, index, &own, err));
+        KM_TRY(launch_all(engine, &w, &own, err));
+        KM_TRY(km_cuda_window_end(engine, index, err));
     }
     return windows->far > 0 ? send(engine, err) : KM_OK;
 }
