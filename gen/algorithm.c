@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which algorithm passes follow: the user's choice, or a rule's.
 #include "../base/error.h"
+#include "../base/size.h"
 #include "algorithm.h"
 #include "design.h"
 #include "cpu/facts.h"
@@ -42,12 +43,25 @@ static int hamerly_pays(const km_plan *plan) {
 // Nanoseconds of one thread to sort a point: a constant, and so many for each feature.
 static const double sort_ns = 12, sort_feature_ns = 6;
 
+// What a pass of lloyd takes on CUDA, at least, where hamerly's launches do not count.
+static const double cuda_hamerly_pass_ns = 2e5;
+
 // What sorting may take of the time of lloyd's passes, and finding out that tiles do not pay.
 static const double sort_share = 0.5, begin_share = 0.02;
 
 // Passes of every restart, a point.
 static double lloyd_ns(const km_plan *plan) {
     return plan->estimates[plan->design].total_ns * KM_UPDATES_TYPICAL * (double)plan->spec.n_init;
+}
+
+// Hamerly on CUDA, where tiles cannot serve: many clusters, and passes that take long beside its launches. The first
+// pass with bounds counts what they leave, and may go back to lloyd; `tiled` alone has labels at little cost.
+static int hamerly_on_cuda(const km_plan *plan) {
+    int64_t n = plan->points * km_max(km_plan_value(plan, KM_PARAM_concurrent_restarts), 1);
+    if (plan->design != KM_DESIGN_TILED || km_cuda_bounds_refused(plan) || km_cuda_bounds_unserved(plan))
+        return 0;
+    return clusters_min(plan) >= HAMERLY_CLUSTERS_AUTO &&
+           plan->estimates[plan->design].total_ns * (double)n >= cuda_hamerly_pass_ns;
 }
 
 // On CUDA as on the CPU; the sample of the data decides for each K.
@@ -57,6 +71,13 @@ static void choose_on_cuda(km_plan *plan) {
     int64_t n = plan->points;
     const char *takes = km_cuda_tiles_refused(plan);
     if (!takes) takes = km_cuda_tiles_unserved(plan);
+    if (takes && hamerly_on_cuda(plan)) {
+        plan->algorithm = KM_ALGORITHM_HAMERLY;
+        snprintf(reason, size,
+                 "from K = %d on, where a pass takes %.1g ms; the first one says whether it pays",
+                 HAMERLY_CLUSTERS_AUTO, cuda_hamerly_pass_ns / 1e6);
+        return;
+    }
     if (takes) {
         snprintf(reason, size, "tiles takes on CUDA %s", takes);
         return;
@@ -213,6 +234,10 @@ km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
     if (!plan->algorithm_fixed) choose_by_rule(plan);
     KM_TRY(check(plan, err));
     take_what_is_served(plan);
+    int keeps_labels = plan->track_labels;
+    if (plan->algorithm == KM_ALGORITHM_HAMERLY && plan->spec.target.kind == KM_TARGET_CUDA)
+        plan->track_labels = 1; // its memory has them
     if (!plan->algorithm_fixed || plan->spec.target.kind == KM_TARGET_CUDA) leave_room(plan);
+    plan->track_labels = keeps_labels;
     return KM_OK;
 }

@@ -380,8 +380,9 @@ static double nonzeros_of(const km_spec *spec, const km_plan_params *params) {
 }
 
 // `by`: by a measured entry's numbers; NULL: by the cost model.
-static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
-                      int64_t concurrent_max, int streams, const measured *by, km_error *err) {
+static km_status make_once(km_plan *plan, const km_spec *spec, const km_plan_params *params,
+                           int64_t concurrent_max, int streams, const measured *by, int keeps_labels,
+                           km_error *err) {
     plan->concurrent_max = concurrent_max;
     KM_TRY(spec_check(spec, err));
     KM_TRY(km_spec_copy(&plan->spec, spec, err));
@@ -391,11 +392,12 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->points = params->points;
     plan->nonzeros = nonzeros_of(spec, params);
     plan->weighted = params->weighted != 0;
-    plan->track_labels = params->track_labels || km_algorithm_keeps_labels(plan, params->algorithm);
     plan->value_bytes = params->value_bytes;
     plan->label_sets = params->label_sets;
     plan->threads = params->threads;
     plan->streams = streams != 0;
+    plan->track_labels =
+        params->track_labels || keeps_labels || km_algorithm_keeps_labels(plan, params->algorithm);
     for (int64_t i = 0; i < spec->clusters_count; i++) plan->clusters_sum += spec->clusters[i];
     KM_TRY(avoid_take(plan, params, err));
     KM_TRY(choose(plan, err));
@@ -411,6 +413,17 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     KM_TRY(km_plan_check_used(plan, err));
     if (by) keep_other_estimates(plan, by->model);
     return KM_OK;
+}
+
+// Where the algorithm that was chosen keeps labels, once more for passes that leave them.
+static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
+                      int64_t concurrent_max, int streams, const measured *by, km_error *err) {
+    KM_TRY(make_once(plan, spec, params, concurrent_max, streams, by, 0, err));
+    if (plan->algorithm != KM_ALGORITHM_HAMERLY || plan->spec.target.kind != KM_TARGET_CUDA ||
+        plan->track_labels)
+        return KM_OK;
+    km_plan_clear(plan);
+    return make_once(plan, spec, params, concurrent_max, streams, by, 1, err);
 }
 
 // Concurrent restarts to plan for next where the plan does not fit the memory; 0: nothing is left to try.

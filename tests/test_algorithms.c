@@ -741,6 +741,7 @@ START_TEST(gpu_bounds_shapes) {
                  {2003, 130, "33"},   {1009, 300, "40,50"},   {31, 5, "2..5"},      {33, 20, "1,32"},
                  {701, 512, "20,70"}, {30011, 24, "1,2,1000"}};
     for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        if (is_other((int)t, _i)) continue;
         ref_data points = ref_blobs(cases[t].n, cases[t].d, 40, 1.2, 11, type_of(_i));
         bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 40});
         ref_data_free(&points);
@@ -790,6 +791,33 @@ START_TEST(gpu_bounds_restarts) {
     ref_data points = ref_blobs(9001, 12, 50, 1.5, 8, type_of(_i));
     bounds_on_gpu(&points, &(job){.clusters = "40,64,90", .restarts = 7, .concurrent = 3});
     ref_data_free(&points);
+}
+END_TEST
+
+// The planner's own choice, of clusters that lie apart and of points without any: lloyd's inertia, and the same bits
+// each time.
+START_TEST(gpu_bounds_automatic) {
+    for (int is_uniform = 0; is_uniform < 2; is_uniform++) {
+        int64_t n = 250003, d = 64;
+        ref_data points =
+            uniform ? ref_uniform(n, d, 5, KM_FLOAT32) : ref_blobs(n, d, 90, 0.2, 5, KM_FLOAT32);
+        job j = {.clusters = "256", .restarts = 2, .max_iter = 20, .target = "cuda"};
+        km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD);
+        km_result *chosen = fit(&points, &j, KM_ALGORITHM_AUTO), *again = fit(&points, &j, KM_ALGORITHM_AUTO);
+        const km_model *a = &chosen->models[0], *b = &again->models[0];
+        ck_assert_int_eq(chosen->plan.algorithm, KM_ALGORITHM_HAMERLY);
+        ck_assert_int_eq(chosen->counters.algorithm, is_uniform ? KM_ALGORITHM_LLOYD : KM_ALGORITHM_HAMERLY);
+        ck_assert_int_eq(chosen->counters.distances, again->counters.distances);
+        ck_assert_double_eq_tol(a->inertia, lloyd->models[0].inertia, 1e-6 * a->inertia);
+        ck_assert_int_eq(a->n_iter, lloyd->models[0].n_iter);
+        ck_assert_int_eq(a->restart, b->restart);
+        ck_assert_mem_eq(a->centroids_fitted, b->centroids_fitted,
+                         (size_t)(a->k * d) * sizeof *a->centroids_fitted);
+        km_result_destroy(&lloyd);
+        km_result_destroy(&chosen);
+        km_result_destroy(&again);
+        ref_data_free(&points);
+    }
 }
 END_TEST
 
@@ -846,6 +874,7 @@ static Suite *gpu_suite(void) {
     tcase_add_loop_test(tcase, gpu_bounds_shapes, 0, 2);
     tcase_add_loop_test(tcase, gpu_bounds_hard_data, 0, 2);
     tcase_add_loop_test(tcase, gpu_bounds_restarts, 0, 2);
+    tcase_add_test(tcase, gpu_bounds_automatic);
     suite_add_tcase(suite, tcase);
     return suite;
 }

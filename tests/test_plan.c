@@ -1019,6 +1019,35 @@ START_TEST(tiles_on_cuda) {
 }
 END_TEST
 
+// On CUDA hamerly is taken where tiles cannot serve and a pass takes long beside its launches; labels are kept then.
+START_TEST(hamerly_on_cuda) {
+    km_plan_params params;
+    km_device_facts facts;
+    km_plan_params_init(&params);
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CUDA, 90});
+    params.facts = &facts;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "256", &err), KM_OK);
+    expect_algorithm(&params, 64, 4000000, KM_ALGORITHM_HAMERLY, "from K = 128 on");
+    ck_assert_int_eq(plan.track_labels, 1);
+    int64_t bytes = plan.memory_bytes;
+    expect_algorithm(&params, 64, 10000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");
+    ck_assert_int_eq(plan.track_labels, 0);
+    expect_algorithm(&params, 64, 0, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");
+    expect_algorithm(&params, 32, 4000000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA"); // by tensor
+    expect_algorithm(&params, 513, 4000000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");
+    params.weighted = 1;
+    expect_algorithm(&params, 64, 4000000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");
+    params.weighted = 0;
+    facts.memory_free_bytes = bytes - 1;
+    expect_algorithm(&params, 64, 4000000, KM_ALGORITHM_LLOYD, "with hamerly a fit needs");
+    ck_assert_int_eq(plan.track_labels, 0);
+    facts.memory_free_bytes = 0;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "100,256", &err), KM_OK);
+    expect_algorithm(&params, 64, 4000000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");
+}
+END_TEST
+
 // Which K tiles serve: all where boxes decide nearly everything, none where every point is left; with a design that
 // leaves out the others those K that pay, alone.
 START_TEST(tiles_serve_what_pays) {
@@ -1080,6 +1109,7 @@ int main(void) {
     tcase_add_loop_test(tests, free_memory_decides_concurrent_restarts, 0, 2);
     tcase_add_test(tests, free_memory_decides_the_algorithm);
     tcase_add_test(tests, tiles_on_cuda);
+    tcase_add_test(tests, hamerly_on_cuda);
     tcase_add_test(tests, tiles_serve_what_pays);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -28,6 +28,7 @@ const char *km_cuda_bounds_refused(const km_plan *plan) {
 const char *km_cuda_bounds_unserved(const km_plan *plan) {
     if (plan->spec.target.arch < ARCH_MIN) return "sm_80 and later";
     if (plan->weighted) return "points without weights";
+    if (plan->streams) return "points that a GPU has room for";
     if (plan->points > INT32_MAX / 2) return "up to 1073741823 points";
     return NULL;
 }

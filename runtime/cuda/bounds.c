@@ -15,9 +15,15 @@ struct km_cuda_bounding {
     km_cuda_memory kept;
     km_bounds_args args;
     int64_t k_max;
-    int begins; // some run's next pass is its first
-    int goes;   // some run has had it
+    int begins;         // some run's next pass is its first
+    int goes;           // some run has had it
+    int64_t iterations; // of the run that has most, before the next pass
 };
+
+// Where the planner chose: bounds that leave more of lloyd's distances than this are dropped, when runs have had so
+// many updates.
+static const double chosen_share = 0.4;
+static const int64_t checked_after[] = {1, 4, 12};
 
 static void *host_pointer(km_cu_ptr address) {
     return (void *)(uintptr_t)address;
@@ -134,6 +140,41 @@ static km_status launch_slots(km_cuda_engine *engine, km_cu_function function, k
                   err);
 }
 
+static void drop(km_cuda_engine *engine, const char *why) {
+    km_log_line(engine->log, KM_LOG_INFO, "hamerly: dropped, as %s: passes are lloyd's", why);
+    destroy(engine);
+    engine->skipping_dropped = 1;
+}
+
+// Whether they pay, by what they leave in this pass: counts, which are the same each time.
+static km_status check_share(km_cuda_engine *engine, km_error *err) {
+    const km_spec *spec = &engine->base.plan->spec;
+    const struct km_cuda_bounding *bounding = engine->bounding;
+    int64_t slots_count = engine->base.slots_count, bytes = slots_count * (int64_t)sizeof(km_bounds_slot);
+    int is_due = 0;
+    for (size_t i = 0; i < sizeof checked_after / sizeof *checked_after; i++)
+        is_due |= bounding->iterations == checked_after[i];
+    if (!is_due || engine->base.plan->algorithm_fixed) return KM_OK;
+    km_bounds_slot *slots = malloc((size_t)bytes);
+    if (!slots) return km_fail_memory(err, "the runs' counts", bytes);
+    km_control control;
+    km_status status = km_cuda_get(engine, slots, (km_cu_ptr)(uintptr_t)bounding->args.slots, bytes, err);
+    if (status == KM_OK) status = km_cuda_get(engine, &control, engine->state.address, sizeof control, err);
+    double left = 0, all = 0;
+    for (int64_t slot = 0; slot < slots_count && status == KM_OK; slot++) {
+        if (slots[slot].mode == BOUNDS_DENSE) continue;
+        left += (double)slots[slot].compared;
+        all += (double)engine->base.n * spec->clusters[slot % spec->clusters_count];
+    }
+    free(slots);
+    KM_TRY(status);
+    if (control.stop || all == 0) return KM_OK;
+    km_log_line(engine->log, KM_LOG_INFO, "hamerly: after %lld updates %.2f %% of lloyd's distances are left",
+                (long long)bounding->iterations, 100 * left / all);
+    if (left > chosen_share * all) drop(engine, "bounds leave too many distances");
+    return KM_OK;
+}
+
 // What a pass does with runs that have labels.
 static km_status skip(km_cuda_engine *engine, km_error *err) {
     const km_cuda_kernels *kernels = engine->kernels;
@@ -149,6 +190,8 @@ static km_status skip(km_cuda_engine *engine, km_error *err) {
     KM_TRY(launch(engine, kernels->bounds_list, blocks, slots, BOUNDS_THREADS, err));
     KM_TRY(launch(engine, kernels->bounds_offsets, 1, slots, BOUNDS_OFFSETS_THREADS, err));
     KM_TRY(launch(engine, kernels->bounds_candidates, k, slots, BOUNDS_ROW_THREADS, err));
+    KM_TRY(check_share(engine, err));
+    if (!engine->bounding) return KM_OK;
     KM_TRY(launch(engine, kernels->bounds_sort, blocks, slots, BOUNDS_THREADS, err));
     KM_TRY(launch(engine, kernels->bounds_score, score_blocks, slots, score_warps * 32, err));
     KM_TRY(launch(engine, kernels->bounds_resolve, blocks, slots, BOUNDS_THREADS, err));
@@ -157,12 +200,6 @@ static km_status skip(km_cuda_engine *engine, km_error *err) {
 }
 
 // The algorithm -------------------------------------------------------------------------------------------------
-
-static void drop(km_cuda_engine *engine, const char *why) {
-    km_log_line(engine->log, KM_LOG_INFO, "hamerly: dropped, as %s: passes are lloyd's", why);
-    destroy(engine);
-    engine->skipping_dropped = 1;
-}
 
 static km_status begin_first(km_cuda_engine *engine, km_error *err) {
     engine->bounding = calloc(1, sizeof *engine->bounding);
@@ -181,8 +218,10 @@ static km_status begin(km_cuda_engine *engine, km_error *err) {
     struct km_cuda_bounding *bounding = engine->bounding;
     if (!bounding) return KM_OK;
     bounding->begins = bounding->goes = 0;
+    bounding->iterations = 0;
     for (int64_t slot = 0; slot < engine->base.slots_count; slot++) {
         if (!km_slot_is_active(records[slot].state.phase)) continue;
+        bounding->iterations = km_max(bounding->iterations, records[slot].state.iterations);
         if (records[slot].state.iterations == 0)
             bounding->begins = 1;
         else
@@ -198,10 +237,16 @@ static int serves_all(const km_cuda_engine *engine) {
 
 static km_status pass(km_cuda_engine *engine, km_error *err) {
     struct km_cuda_bounding *bounding = engine->bounding;
-    if (bounding->begins) KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
     if (bounding->goes) KM_TRY(skip(engine, err));
+    if (!engine->bounding) { // they were dropped
+        KM_TRY(km_cuda_prepare(engine, err));
+        KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
+        return km_cuda_launch_stage(engine, KM_STAGE_PASS, err);
+    }
+    if (bounding->begins) KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
     bounding->begins = 0;
     bounding->goes = 1;
+    bounding->iterations++;
     return launch_slots(engine, engine->kernels->bounds_end, err);
 }
 

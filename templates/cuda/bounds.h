@@ -81,8 +81,9 @@ typedef struct km_bounds_entry {
 // Of a slot.
 typedef struct km_bounds_slot {
     int mode;
-    int passes; // since it has bounds
-    int listed, tiles, ambiguous, reserved;
+    int passes;                             // since it has bounds
+    int listed, tiles, ambiguous, reserved; // in this pass: points, tiles of them, those that are resolved
+    unsigned long long compared;            // distances to candidates, likewise
 } km_bounds_slot;
 
 typedef struct km_bounds_args {

@@ -18,7 +18,10 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
     const bounds_run run = bounds_run_of(args, blockIdx.y);
     const int j = blockIdx.x * (BOUNDS_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     const bool is_new = run.slot->mode == BOUNDS_NEW;
-    if (j == 0 && lane == 0) run.slot->listed = run.slot->tiles = run.slot->ambiguous = 0;
+    if (j == 0 && lane == 0) {
+        run.slot->listed = run.slot->tiles = run.slot->ambiguous = 0;
+        run.slot->compared = 0;
+    }
     if (j >= run.k) return;
     km_real *before = (km_real *)args.before + (run.row + j) * D;
     double square = 0.0;
@@ -182,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_ROW_THREADS)
     const bounds_run run = bounds_run_of(args, blockIdx.y);
     if (j >= run.k || run.table[j].listed == 0) return;
     km_bounds_centroid *own = run.table + j;
-    const float *pairs = run.pairs + (long long)j * run.pitch;
+    float *pairs = run.pairs + (long long)j * run.pitch;
     unsigned short *candidates = run.candidates + (long long)j * run.pitch;
     const float limit = __int_as_float(own->farthest) * (1.0f + (float)BOUNDS_STEP);
     float outer = 1e30f;
@@ -202,14 +205,15 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_ROW_THREADS)
             if (w < warp) at += counts[w];
             found += counts[w];
         }
-        if (is_candidate) candidates[at] = (unsigned short)i;
+        if (!is_candidate) continue;
+        candidates[at] = (unsigned short)i;
+        pairs[at] = half; // at most i: what has been read
     }
     outer = bounds_block_min(outer, shared);
     if (threadIdx.x != 0) return;
     own->candidates = found;
     own->outer = outer;
-    atomicAdd(&run.counts[BOUNDS_LISTED], (unsigned long long)own->listed);
-    atomicAdd(&run.counts[BOUNDS_COMPARED], (unsigned long long)own->listed * found);
+    atomicAdd(&run.slot->compared, (unsigned long long)own->listed * found);
 }
 
 // Behind the points: the totals in double, a thread each number.
@@ -231,7 +235,15 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
     const int slot = blockIdx.y * BOUNDS_THREADS + threadIdx.x;
     if (args.control->stop || slot >= args.slots_count || !args.active[slot]) return;
     km_bounds_slot *own = args.slots + slot;
-    args.counts[slot * BOUNDS_COUNTS + (own->mode == BOUNDS_DENSE ? BOUNDS_PASSES : BOUNDS_SKIPPING)] += 1;
+    unsigned long long *counts = args.counts + slot * BOUNDS_COUNTS;
+    if (own->mode == BOUNDS_DENSE) {
+        counts[BOUNDS_PASSES] += 1;
+    } else {
+        counts[BOUNDS_SKIPPING] += 1;
+        counts[BOUNDS_LISTED] += own->listed;
+        counts[BOUNDS_COMPARED] += own->compared;
+        counts[BOUNDS_RESOLVED] += own->ambiguous;
+    }
     own->passes = own->mode == BOUNDS_KEPT ? own->passes + 1 : 0;
     own->mode = own->mode == BOUNDS_DENSE ? BOUNDS_NEW : BOUNDS_KEPT;
 }

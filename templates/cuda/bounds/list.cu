@@ -9,23 +9,26 @@ enum {
                        : D <= 16 * BOUNDS_PIECE ? 16
                                                 : 32, // lanes that read a point together
     BOUNDS_ROWS = 32 / BOUNDS_ROW_LANES,              // points that a warp reads at a time
-    BOUNDS_WARPS = BOUNDS_THREADS / 32
+    BOUNDS_WARPS = BOUNDS_THREADS / 32,
+    BOUNDS_AHEAD = 4 // points that a lane reads ahead
 };
 
 // Of a warp: points that wait until there are 32 of them, so that its lanes are busy.
 struct bounds_queue {
-    int point[64];
-    int label[64];
+    int point[32 * BOUNDS_AHEAD + 32];
+    int label[32 * BOUNDS_AHEAD + 32];
     float square[32];
 };
 
-// Computes the distances of up to 32 queued points to their own centroids. Lists those whose label is open still.
+// Computes the distances of up to 32 queued points, from `first` on, to their own centroids. Lists those whose label is
+// open still.
 static __device__ __forceinline__ void bounds_tighten(const km_bounds_args &args, const bounds_run &run,
-                                                      bounds_queue &queue, int count, bool is_new) {
+                                                      bounds_queue &queue, int first, int count,
+                                                      bool is_new) {
     const int lane = threadIdx.x % 32, part = lane % BOUNDS_ROW_LANES;
 #pragma unroll(BOUNDS_ROW_LANES < 2 ? 1 : 2)
     for (int round = 0; round < BOUNDS_ROW_LANES; round++) {
-        const int at = round * BOUNDS_ROWS + lane / BOUNDS_ROW_LANES, which = at < count ? at : 0;
+        const int at = round * BOUNDS_ROWS + lane / BOUNDS_ROW_LANES, which = first + (at < count ? at : 0);
         const km_real *x = (const km_real *)args.points + (long long)queue.point[which] * D;
         const km_real *c = run.centroids + (long long)queue.label[which] * D;
         float square = 0.0f;
@@ -45,7 +48,8 @@ static __device__ __forceinline__ void bounds_tighten(const km_bounds_args &args
     }
     __syncwarp();
     bool is_open = lane < count;
-    const int point = queue.point[is_open ? lane : 0], label = queue.label[is_open ? lane : 0];
+    const int point = queue.point[first + (is_open ? lane : 0)],
+              label = queue.label[first + (is_open ? lane : 0)];
     km_bounds_centroid *own = run.table + label;
     const float u = sqrtf(queue.square[is_open ? lane : 0]) * (1.0f + BOUNDS_ERROR) + (float)BOUNDS_LEAST;
     if (is_open && !is_new) {
@@ -56,19 +60,20 @@ static __device__ __forceinline__ void bounds_tighten(const km_bounds_args &args
         if (!is_open) bounds_keep(run, own, point, u, fmaxf(lower, 0.0f));
     }
     const unsigned lanes = __ballot_sync(0xffffffffu, is_open);
-    int first = 0;
-    if (lane == 0 && lanes) first = atomicAdd(&run.slot->listed, __popc(lanes));
-    first = __shfl_sync(0xffffffffu, first, 0);
+    int begin = 0;
+    if (lane == 0 && lanes) begin = atomicAdd(&run.slot->listed, __popc(lanes));
+    begin = __shfl_sync(0xffffffffu, begin, 0);
     if (is_open) {
         const km_bounds_entry entry = {point, atomicAdd(&own->listed, 1)};
-        run.list[first + __popc(lanes & ((1u << lane) - 1))] = entry;
+        run.list[begin + __popc(lanes & ((1u << lane) - 1))] = entry;
         bounds_raise(&own->farthest, __float_as_int(u));
     }
     if (lane == 0) atomicAdd(&run.counts[BOUNDS_OWN], (unsigned long long)count);
     __syncwarp();
 }
 
-extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
+// With no bound of three blocks a multiprocessor the compiler would aim at more, and spill.
+extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS, 3)
     km_bounds_list(const __grid_constant__ km_bounds_args args) {
     __shared__ bounds_queue queues[BOUNDS_WARPS];
     if (!bounds_takes(args, blockIdx.y)) return;
@@ -78,38 +83,44 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
     const int lane = threadIdx.x % 32;
     bounds_queue &queue = queues[threadIdx.x / 32];
     int queued = 0;
-    for (long long first = (blockIdx.x * (long long)BOUNDS_WARPS + threadIdx.x / 32) * 32; first < args.n;
-         first += gridDim.x * (long long)BOUNDS_THREADS) {
-        const long long i = first + lane;
-        bool is_open = i < args.n;
-        const int label = is_open ? run.labels[i] : 0;
-        if (is_open && !is_new) {
-            const km_bounds_centroid *own = run.table + label;
-            is_open = !(run.slack[i] > own->expiry);
-            if (is_open || asks_radius) {
-                const float upper = run.upper[i];
-                is_open = is_open && !(upper < own->inner);
-                if (asks_radius) bounds_raise(&run.table[label].radius, bounds_key(upper));
+    for (long long first = (blockIdx.x * (long long)BOUNDS_WARPS + threadIdx.x / 32) * (32 * BOUNDS_AHEAD);
+         first < args.n; first += gridDim.x * (long long)(BOUNDS_THREADS * BOUNDS_AHEAD)) {
+        int label[BOUNDS_AHEAD];
+        float slack[BOUNDS_AHEAD];
+#pragma unroll
+        for (int a = 0; a < BOUNDS_AHEAD; a++) {
+            const long long i = first + a * 32 + lane;
+            label[a] = i < args.n ? run.labels[i] : 0;
+            slack[a] = i < args.n && !is_new ? run.slack[i] : -1e30f;
+        }
+#pragma unroll
+        for (int a = 0; a < BOUNDS_AHEAD; a++) {
+            const long long i = first + a * 32 + lane;
+            bool is_open = i < args.n;
+            if (is_open && !is_new) {
+                const km_bounds_centroid *own = run.table + label[a];
+                is_open = !(slack[a] > own->expiry);
+                if (is_open || asks_radius) {
+                    const float upper = run.upper[i];
+                    is_open = is_open && !(upper < own->inner);
+                    if (asks_radius) bounds_raise(&run.table[label[a]].radius, bounds_key(upper));
+                }
             }
+            const unsigned lanes = __ballot_sync(0xffffffffu, is_open);
+            if (is_open) {
+                const int at = queued + __popc(lanes & ((1u << lane) - 1));
+                queue.point[at] = (int)i;
+                queue.label[at] = label[a];
+            }
+            queued += __popc(lanes);
         }
-        const unsigned lanes = __ballot_sync(0xffffffffu, is_open);
-        if (is_open) {
-            const int at = queued + __popc(lanes & ((1u << lane) - 1));
-            queue.point[at] = (int)i;
-            queue.label[at] = label;
+        __syncwarp();
+        while (queued >= 32) {
+            queued -= 32;
+            bounds_tighten(args, run, queue, queued, 32, is_new);
         }
-        queued += __popc(lanes);
-        __syncwarp();
-        if (queued < 32) continue;
-        bounds_tighten(args, run, queue, 32, is_new);
-        queued -= 32;
-        const int point = queue.point[32 + lane], rest = queue.label[32 + lane];
-        __syncwarp();
-        queue.point[lane] = point;
-        queue.label[lane] = rest;
-        __syncwarp();
     }
-    if (queued) bounds_tighten(args, run, queue, queued, is_new);
+    if (queued) bounds_tighten(args, run, queue, 0, queued, is_new);
 }
 
 // Listed points to their places: those of a label side by side.

@@ -16,7 +16,8 @@ static __device__ __forceinline__ void bounds_take(bounds_nearest &nearest, doub
     nearest.j = is_nearer ? j : nearest.j;
 }
 
-extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
+// With no bound of three blocks a multiprocessor the compiler would aim at more, and spill.
+extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS, 3)
     km_bounds_resolve(const __grid_constant__ km_bounds_args args) {
     if (!bounds_takes(args, blockIdx.y)) return;
     const bounds_run run = bounds_run_of(args, blockIdx.y);
@@ -68,6 +69,4 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
         atomicAdd(&run.counts[BOUNDS_CHANGED], (unsigned long long)changed);
         atomicAdd(&args.changes[blockIdx.y], (unsigned long long)changed);
     }
-    if (blockIdx.x == 0 && threadIdx.x == 0)
-        atomicAdd(&run.counts[BOUNDS_RESOLVED], (unsigned long long)count);
 }

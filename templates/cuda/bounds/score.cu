@@ -181,7 +181,7 @@ static __device__ __forceinline__ void bounds_score(bounds_best (&best)[4], cons
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const int at = first + q * 8 + lane % 4 * 2 + i;
-            const float length = at < count ? 2.0f * pairs[candidates[at]] * scale : 1e18f;
+            const float length = at < count ? 2.0f * pairs[at] * scale : 1e18f;
             const float half_square = 0.5f * length * length,
                         longest = length * (1.0f + BOUNDS_SQUARE_ERROR) + BOUNDS_UNDERFLOW;
 #pragma unroll
@@ -238,28 +238,36 @@ static __device__ __forceinline__ bounds_decided bounds_decide(const bounds_best
     return decided;
 }
 
-// All points of a tile to the sums of their label, when a run begins to have bounds.
+// All points of a tile to the sums of their label, when a run begins to have bounds. Lanes have a feature each; where
+// there are few features, several points side by side.
 static __device__ __forceinline__ void bounds_sum_tile(const km_bounds_args &args, const bounds_run &run,
                                                        int point, int count, int label) {
+    constexpr int LANES = D <= 4 ? 4 : D <= 8 ? 8 : D <= 16 ? 16 : 32, AT_ONCE = 32 / LANES;
     long long *sums = run.sums + (long long)label * BOUNDS_INTEGERS;
-    for (int first = 0; first < D; first += 32) {
-        const int f = first + threadIdx.x % 32;
+    for (int first = 0; first < D; first += LANES) {
+        const int f = first + threadIdx.x % LANES, own = threadIdx.x % 32 / LANES;
         bounds_integers sum = {};
-        for (int p = 0; p < count; p++) {
-            const long long i = __shfl_sync(0xffffffffu, point, p);
-            if (f >= D) continue;
-            const bounds_integers x =
-                bounds_integers_of(args, (double)((const km_real *)args.points)[i * D + f], f);
-            sum.whole += x.whole;
-            sum.rest += x.rest;
+#pragma unroll 8
+        for (int p = 0; p < BOUNDS_TILE; p += AT_ONCE) {
+            const long long i = __shfl_sync(0xffffffffu, point, p + own);
+            const double x = f < D ? (double)((const km_real *)args.points)[i * D + f] : 0.0;
+            if (p + own >= count || f >= D) continue;
+            const bounds_integers integers = bounds_integers_of(args, x, f);
+            sum.whole += integers.whole;
+            sum.rest += integers.rest;
         }
-        if (f < D) bounds_add(sums, f, sum, 1);
+#pragma unroll
+        for (int away = LANES; away < 32; away *= 2) {
+            sum.whole += __shfl_xor_sync(0xffffffffu, sum.whole, away);
+            sum.rest += __shfl_xor_sync(0xffffffffu, sum.rest, away);
+        }
+        if (f < D && own == 0) bounds_add(sums, f, sum, 1);
     }
     if (threadIdx.x % 32 == 0) atomicAdd((unsigned long long *)&sums[D], (unsigned long long)count);
 }
 
-// With no bound of 16 warps a multiprocessor the compiler would aim at more, and spill.
-extern "C" __global__ void __launch_bounds__(BOUNDS_SCORE_WARP * 32, 16 / BOUNDS_SCORE_WARP)
+// With no bound of 12 warps a multiprocessor the compiler would aim at more, and spill.
+extern "C" __global__ void __launch_bounds__(BOUNDS_SCORE_WARP * 32, 12 / BOUNDS_SCORE_WARP)
     km_bounds_score(const __grid_constant__ km_bounds_args args) {
     __shared__ __align__(16) bounds_tile tiles[BOUNDS_SCORE_WARP];
     if (!bounds_takes(args, blockIdx.y)) return;
@@ -312,8 +320,9 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_SCORE_WARP * 32, 16 / BOUNDS
         }
         const int which = lane / 4 + lane % 4 * 8, my_point = __shfl_sync(0xffffffffu, point, which);
         const bool is_mine = which < here;
-        const int nearest = candidates[candidates_count ? min(mine.at, candidates_count - 1) : 0];
-        const float length = candidates_count ? 2.0f * pairs[nearest] * scale : 0.0f;
+        const int place = candidates_count ? min(mine.at, candidates_count - 1) : 0,
+                  nearest = candidates[place];
+        const float length = candidates_count ? 2.0f * pairs[place] * scale : 0.0f;
         bounds_decided decided = bounds_decide(mine, square, relative, constant, length, outer, scale);
         if (!is_usual) decided.at = candidates_count ? -2 : -1;
         const unsigned ambiguous = __ballot_sync(0xffffffffu, is_mine && decided.at == -2);
