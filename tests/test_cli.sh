@@ -1675,6 +1675,11 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     in_stderr "a fit on a GPU needs [0-9.]+ GiB of the machine's memory .* memory_max leaves"
     run 1 "${large[@]}" 60M
     in_stderr 'do not fit: a fit on cuda:sm_90 needs .* \(device_memory_max is 0.06 GiB'
+    # What one GPU has no room for two share.
+    export FAKE_CUDA_DEVICES=2
+    run 1 fit "$work/in/large.f32" --features 4 -k 2..5 -t cuda:all --device-memory-max 1500M -v
+    in_stderr 'devices: 2 GPUs share the points'
+    unset FAKE_CUDA_DEVICES
     rm -f "$work/in/large.f32"
     # The tuning table that is asked then is the CPU's own.
     local cpu isa threads own entry

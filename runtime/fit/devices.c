@@ -189,7 +189,8 @@ static km_status pass_time(double *ms, const char *design, const km_spec *spec, 
     km_status status = km_spec_copy(&own, spec, err);
     if (status == KM_OK && *design) status = km_spec_fix(&own, "design", design, err);
     if (status == KM_OK) status = km_fit_plan(&plan, &own, data, &one, err);
-    *ms = status == KM_OK ? plan.estimates[plan.design].total_ns * (double)plan.points * 1e-6 : 0;
+    int has_room = status == KM_OK && !plan.streams; // else several hold what one does not
+    *ms = has_room ? plan.estimates[plan.design].total_ns * (double)plan.points * 1e-6 : 0;
     km_plan_clear(&plan);
     km_spec_clear(&own);
     return status == KM_ERROR_MEMORY ? KM_OK : status;
