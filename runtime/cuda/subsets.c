@@ -8,6 +8,7 @@
 #include "../explore/best.h"
 #include "../rounding.h"
 #include "../sweep.h"
+#include "../threads.h"
 #include "subsets_state.h"
 #include <math.h>
 #include <stdlib.h>
@@ -241,6 +242,7 @@ static km_status pass(group *g, km_error *err) {
     for (int64_t first = 0; first < g->active_count; first += g->at_once)
         KM_TRY(launch(g, first, km_min(g->at_once, g->active_count - first), err));
     s->distances += s->table->base.n * g->active_count * g->k;
+    if (g->job->tally) KM_TRY(km_subsets_order(s, g->job, err)); // once, beside the first pass
     return km_cuda_get(s->table, g->states, s->states.address, g->stride * (int64_t)sizeof *g->states, err);
 }
 
@@ -363,12 +365,20 @@ done:
 }
 
 static km_status take_all_best(group *g, km_error *err) {
-    int64_t numbers = g->k * (g->size + 1), all = 2 * numbers + g->job->restarts;
-    double *rows = malloc((size_t)all * sizeof *rows);
-    if (!rows) return km_fail_memory(err, "the clusters of a run", all * 8);
+    int64_t numbers = g->k * (g->size + 1), each = 2 * numbers + g->job->restarts;
+    int64_t threads = km_max(1, km_min(g->s->table->threads, g->count / 64));
+    double *rows = malloc((size_t)(threads * each) * sizeof *rows);
+    if (!rows) return km_fail_memory(err, "the clusters of a run", threads * each * 8);
     km_status status = get_tables(g, err);
-    for (int64_t i = 0; i < g->count && status == KM_OK; i++)
-        status = take_best(g, i, rows, rows + numbers, rows + 2 * numbers, err);
+    int64_t count = status == KM_OK ? g->count : 0;
+#pragma omp parallel for schedule(static) num_threads((int)threads) if (threads > 1)
+    for (int64_t i = 0; i < count; i++) {
+        double *own = rows + omp_get_thread_num() * each;
+        km_error failure = {{0}};
+        km_status found = take_best(g, i, own, own + numbers, own + 2 * numbers, &failure);
+#pragma omp critical(km_subsets_best)
+        if (found != KM_OK && status == KM_OK) status = km_fail(err, found, "%s", failure.text);
+    }
     free(rows);
     return status;
 }

@@ -3,6 +3,7 @@
 // table. With an outcome rows are read in the order of its cells, so that the weights of clusters in the spans of a
 // cell are its tallies.
 #include "../../base/error.h"
+#include "../threads.h"
 #include "subsets_state.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +17,13 @@ typedef struct last_pass {
     int64_t c, k, count, cells;
     int64_t per_cluster, numbers; // of a run (templates/cuda/subsets.h)
     double *host;                 // of a launch: [cells][numbers][count]
-    double *apart;                // c: of a cluster's mean and its centroid
+    double *apart;                // threads x c: of a cluster's mean and its centroid
 } last_pass;
+
+// Of the host, for what it does to each subset.
+static int64_t threads_of(const last_pass *p) {
+    return km_max(1, km_min(p->s->table->threads, p->count / 64));
+}
 
 // The table of centroids, a run a subset.
 static km_status put_table(const last_pass *p, km_error *err) {
@@ -84,7 +90,7 @@ static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t cou
     int64_t k = p->k, c = p->c, sums = tally ? km_tally_sums(tally) : 0, largest = 0;
     double margins = sum_cells(p, p->host + at, p->numbers - 2, count);
     double squares = sum_cells(p, p->host + at, p->numbers - 1, count);
-    double *apart = p->apart;
+    double *apart = p->apart + omp_get_thread_num() * c;
     fit->off_means = 0;
     for (int64_t j = 0; j < k; j++) {
         const double *own = p->host + j * p->per_cluster * count + at;
@@ -130,6 +136,7 @@ static km_status launch(const last_pass *p, km_subsets_args args, int64_t first,
     KM_TRY(km_cuda_launch(s->table, s->kernels->subsets_add_doubles, km_divide_up(numbers, KM_THREADS),
                           p->cells, arguments, err));
     KM_TRY(km_cuda_get(s->table, p->host, s->totals.address, p->cells * numbers * 8, err));
+#pragma omp parallel for schedule(static) num_threads((int)threads_of(p))
     for (int64_t i = 0; i < count; i++) take(p, p->fits[first + i], i, count);
     return KM_OK;
 }
@@ -172,7 +179,7 @@ km_status km_subsets_last_pass(km_cuda_subsets *s, const km_subsets_job *job, co
     KM_TRY(km_subsets_reserve_partial(&at_once, s, (spans + p.cells) * p.numbers * 8, count, err));
     int64_t bytes = p.cells * p.numbers * at_once * 8;
     KM_TRY(km_cuda_reserve(s->table, &s->totals, bytes, "the sums of subsets", err));
-    p.host = malloc((size_t)bytes + (size_t)p.c * sizeof *p.apart);
+    p.host = malloc((size_t)bytes + (size_t)(threads_of(&p) * p.c) * sizeof *p.apart);
     if (!p.host) return km_fail_memory(err, "the sums of subsets", bytes);
     p.apart = p.host + bytes / 8;
     for (int64_t first = 0; first < count; first += at_once)

@@ -63,29 +63,40 @@ static int64_t cell_of(const km_tally *tally, int64_t i) {
     return tally->cells[i] == KM_CELL_NONE ? tally->cells_count : (int64_t)tally->cells[i];
 }
 
-static km_status order_rows(row_order *order, const km_tally *tally, int64_t n, km_error *err) {
-    int64_t cells = tally->cells_count + 1, spans = 0;
-    int64_t *next = calloc((size_t)cells + 1, sizeof *next),
-            *counts = calloc((size_t)cells + 1, sizeof *counts);
+// Each of `parts` spans of rows counts its cells, and then writes its rows where those of the parts before it end.
+static km_status order_rows(row_order *order, const km_tally *tally, int64_t n, int64_t threads,
+                            km_error *err) {
+    int64_t cells = tally->cells_count + 1, spans = 0, parts = km_max(1, km_min(threads, n / 65536));
+    int64_t *counts =
+        calloc((size_t)(parts * cells), sizeof *counts); // then, where a part's next row is written
     order->starts = calloc((size_t)cells + 1, sizeof *order->starts);
     order->spans = malloc((size_t)(n / KM_SPAN_POINTS + cells + 1) * sizeof *order->spans);
     order->rows = malloc((size_t)(n + cells * KM_SPAN_ALIGN) * sizeof *order->rows);
-    km_status status = next && counts && order->starts && order->spans && order->rows
+    km_status status = counts && order->starts && order->spans && order->rows
                            ? KM_OK
                            : km_fail_memory(err, "the order of the outcome's classes", n * 8);
     if (status != KM_OK) goto done;
-    for (int64_t i = 0; i < n; i++) counts[cell_of(tally, i)]++;
+#pragma omp parallel for schedule(static, 1) num_threads((int)parts) if (parts > 1)
+    for (int64_t part = 0; part < parts; part++)
+        for (int64_t i = n * part / parts; i < n * (part + 1) / parts; i++)
+            counts[part * cells + cell_of(tally, i)]++;
     for (int64_t cell = 0; cell < cells; cell++) {
-        next[cell] = order->count;
+        int64_t first = order->count;
+        for (int64_t part = 0; part < parts; part++) {
+            int64_t own = counts[part * cells + cell];
+            counts[part * cells + cell] = order->count;
+            order->count += own;
+        }
         order->starts[cell] = spans;
-        spans += add_spans(order->spans + spans, order->count, counts[cell]);
-        order->count += km_round_up(counts[cell], KM_SPAN_ALIGN);
+        spans += add_spans(order->spans + spans, first, order->count - first);
+        for (; order->count % KM_SPAN_ALIGN; order->count++) order->rows[order->count] = -1;
     }
     order->starts[cells] = spans;
-    for (int64_t i = 0; i < order->count; i++) order->rows[i] = -1;
-    for (int64_t i = 0; i < n; i++) order->rows[next[cell_of(tally, i)]++] = i;
+#pragma omp parallel for schedule(static, 1) num_threads((int)parts) if (parts > 1)
+    for (int64_t part = 0; part < parts; part++)
+        for (int64_t i = n * part / parts; i < n * (part + 1) / parts; i++)
+            order->rows[counts[part * cells + cell_of(tally, i)]++] = i;
 done:
-    free(next);
     free(counts);
     return status;
 }
@@ -136,7 +147,7 @@ static km_status put_order(km_cuda_subsets *s, const km_subsets_job *job, row_or
     KM_TRY_GOTO(
         km_cuda_clear(table, s->ordered.address + (km_cu_ptr)(count * row), 0, KM_PAD_ROWS * row, err));
     KM_TRY_GOTO(km_cuda_reserve(table, &rows, count * 8, "the order of rows", err));
-    KM_TRY_GOTO(km_cuda_put(table, rows.address, order->rows, count * 8, err));
+    KM_TRY_GOTO(km_cuda_upload(table, rows.address, order->rows, count * 8, 0, NULL, err));
     void *arguments[] = {&table->points.address, &rows.address, &count, &s->ordered.address};
     KM_TRY_GOTO(km_cuda_launch(table, s->kernels->subsets_rows, km_divide_up(count * d, KM_THREADS), 1,
                                arguments, err));
@@ -151,7 +162,7 @@ done:
 km_status km_subsets_order(km_cuda_subsets *s, const km_subsets_job *job, km_error *err) {
     row_order order = {0};
     if (s->cells_count) return KM_OK;
-    km_status status = order_rows(&order, job->tally, s->table->base.n, err);
+    km_status status = order_rows(&order, job->tally, s->table->base.n, s->table->threads, err);
     if (status == KM_OK) status = put_order(s, job, &order, err);
     order_free(&order);
     return status;
@@ -450,7 +461,7 @@ void km_cuda_subsets_destroy(km_cuda_subsets **subsets) {
 }
 
 int64_t km_cuda_subsets_block(const km_subsets_job *job) {
-    const int64_t spans_enough = 16 << 20; // of runs
+    const int64_t spans_enough = 24 << 20; // of runs
     int64_t spans = km_divide_up(job->table->n, KM_SPAN_POINTS) * job->restarts;
     return km_max(km_min(spans_enough / spans, 4096), 32);
 }

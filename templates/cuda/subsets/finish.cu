@@ -173,6 +173,7 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
     subset_values<THREADS> *values = (subset_values<THREADS> *)(own_rows + K * rows::ROW_BYTES);
     const int at = blockIdx.x * THREADS + threadIdx.x, t = threadIdx.x;
     const int run = args.active[at < args.count ? at : 0];
+    const bool is_busy = at - t % 32 < args.count; // some lane of the warp has a run
     const bool has_values = args.values != nullptr;
     const km_real *table = (const km_real *)args.table + run;
     int column[C];
@@ -206,7 +207,8 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
                 subset_fetch(tiles[which ^ 1].x, tiles[which ^ 1].w, args,
                              span.first + begin + SUBSET_TILE_POINTS);
             const int left = span.count - begin;
-            const int count = left < SUBSET_TILE_POINTS ? left : SUBSET_TILE_POINTS;
+            const int here = left < SUBSET_TILE_POINTS ? left : SUBSET_TILE_POINTS;
+            const int count = is_busy ? here : 0;
             const km_real *tile = tiles[which].x;
             km_real squares = 0, margins = 0; // of some points
             // Takes a point of a label to the sums; `other`: the second-nearest centroid.

@@ -141,8 +141,9 @@ __device__ __forceinline__ void subset_pass(const km_subsets_args &args) {
     subset_tile *tiles = (subset_tile *)subset_memory;
     char *own_sums = subset_memory + (2 * sizeof(subset_tile) + 15) / 16 * 16;
     char *own_rows = own_sums + K * sums::ROW_BYTES;
-    const int at = blockIdx.x * THREADS + threadIdx.x;
+    const int at = blockIdx.x * THREADS + threadIdx.x, t = threadIdx.x;
     const int run = args.active[at < args.count ? at : 0];
+    const bool is_busy = at - t % 32 < args.count; // some lane of the warp has a run
     const km_real *table = (const km_real *)args.table + run;
     int column[C];
 #pragma unroll
@@ -173,7 +174,8 @@ __device__ __forceinline__ void subset_pass(const km_subsets_args &args) {
                 subset_fetch(tiles[which ^ 1].x, tiles[which ^ 1].w, args,
                              span.first + begin + SUBSET_TILE_POINTS);
             const int left = span.count - begin;
-            const int count = left < SUBSET_TILE_POINTS ? left : SUBSET_TILE_POINTS;
+            const int here = left < SUBSET_TILE_POINTS ? left : SUBSET_TILE_POINTS;
+            const int count = is_busy ? here : 0;
             const km_real *tile = tiles[which].x;
             const auto add = [&](const km_real(&x)[C], int label, int point) {
                 km_real sum[C + 1], row[C + 1];

@@ -21,7 +21,7 @@ enum {
 #ifndef KM_SLOT_H
 #define KM_SLOT_H
 
-// ... 17 definitions
+// ... 18 definitions
 
 #endif
 // What the kernels for subsets of columns are given: the contract with the host, as steps.h is of the other steps.

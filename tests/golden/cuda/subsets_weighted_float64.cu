@@ -1,7 +1,7 @@
 // Of the text of {features: 5, clusters: 3..4, type: float64, target: "cuda:sm_90"} weighted subsets=2: Head
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 46 definitions
+// ... 47 definitions
 
 // The last pass: a lane has the best run of a subset and K. Labels are those of the squared distances in double, as
 // everywhere. Scores x . c - |c|^2 / 2 find them, and the second-nearest centroid: the number of a centroid is in the
