@@ -129,6 +129,9 @@ typedef struct km_finish_model {
     int32_t *labels;         // n, or NULL
     const double *means;     // in: k x d, or NULL
     double *sums;            // k x d, or NULL: sum w x of the points of each label, in double
+    int64_t
+        keep; // in: 1, 2, ...: the backend may keep the labels under this number, as long as there is memory, until
+              // `silhouette` is asked for these centroids; 0: it does not
 } km_finish_model;
 
 // One model whose silhouette is wanted: in: all but `sum`. Labels are km_finish_model's of `centroids`. The mean
@@ -259,7 +262,7 @@ struct km_backend {
                            km_error *err);
     // The last pass: all models in one read.
     km_status (*finish)(km_engine *engine, km_finish_model *models, int64_t count, km_error *err);
-    // Silhouettes in the squared Euclidean form: all models in one read.
+    // Silhouettes in the squared Euclidean form: all models in one read. No labels are kept after it.
     km_status (*silhouette)(km_engine *engine, km_silhouette_model *models, int64_t count, km_error *err);
     // What the passes so far did. NULL: this backend does not count.
     void (*counters)(const km_engine *engine, km_counters *out);

@@ -266,6 +266,74 @@ START_TEST(finish_agrees_with_the_cpu) {
 }
 END_TEST
 
+// Points of which some clusters are near each other beside their distance from the origin: so near that products keep
+// enough digits for most points alone.
+static ref_data far_pairs(int64_t n, km_type type) {
+    ref_data points = ref_blobs(n, 3, 1, 4.0, 5, type);
+    for (int64_t i = 0; i < n; i++) {
+        points.x[3 * i] = ref_round(points.x[3 * i] + (i % 4 < 2 ? -100 : 100), type);
+        if (i % 4 >= 2) points.x[3 * i + 1] = ref_round(points.x[3 * i + 1] + (i % 4 == 2 ? 25 : -25), type);
+    }
+    return points;
+}
+
+// Blobs that touch; blobs so narrow that no products do, with a point far out, which is a cluster of its own; a lattice
+// of copies; pairs.
+enum { KEPT_SETS = 4 };
+static ref_data kept_points(int set, int64_t n, km_type type) {
+    ref_data points = set == 3   ? far_pairs(n, type)
+                      : set == 2 ? ref_grid(n, 3, 3, 7, type)
+                                 : ref_blobs(n, 3, 9, set ? 1e-3 : 2.0, 11, type);
+    for (int f = 0; set == 1 && f < 3; f++) points.x[f] = 50;
+    return points;
+}
+
+static km_silhouette_model kept_silhouette(const km_finish_model *model) {
+    return (km_silhouette_model){model->k, model->centroids, NULL, model->weights, model->sse, 0};
+}
+
+// Silhouettes by labels that the finishing pass has kept are those by labels that are searched for, of several chunks
+// of points and a last one that is not full. Labels of more than 32 clusters are not kept.
+START_TEST(silhouettes_by_kept_labels) {
+    enum { N = 140009, D = 3, MODELS = 5 };
+    static const int64_t ks[MODELS] = {1, 3, 7, 32, 40};
+    int set = _i / 4, weighted = _i / 2 % 2;
+    km_type type = _i % 2 ? KM_FLOAT64 : KM_FLOAT32;
+    double centroids[40 * D], slack = (type == KM_FLOAT32 ? (D + 8) * 0x1p-21 : 1e-10) * N;
+    int64_t indices[40];
+    rig r;
+    km_error err = {{0}};
+    open_rig(&r, type, D, "2,3", weighted, 0);
+    ref_data points = kept_points(set, N, type);
+    if (weighted) ref_weigh(&points, 4);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    const km_cuda_engine *engine = (const km_cuda_engine *)r.engine;
+    for (int64_t j = 0; j < 40; j++) indices[j] = j < 3 ? j + (j > 0) : 97 * j;
+    RIG_MUST(r.engine->backend->rows(r.engine, centroids, indices, 40, &err), &err);
+    for (int f = 0; f < D; f++) centroids[5 * D + f] = 3; // without points
+    km_finish_model models[MODELS];
+    km_silhouette_model found[MODELS], searched[MODELS];
+    for (int m = 0; m < MODELS; m++) {
+        models[m] = model_of(ks[m], centroids, N);
+        models[m].keep = MODELS - m;
+    }
+    RIG_MUST(r.engine->backend->finish(r.engine, models, MODELS, &err), &err);
+    for (int m = 0; m < MODELS; m++) {
+        ck_assert_int_eq(km_cuda_kept_at(engine, centroids, ks[m]) >= 0, ks[m] <= 32);
+        found[m] = searched[m] = kept_silhouette(&models[m]);
+    }
+    RIG_MUST(r.engine->backend->silhouette(r.engine, found + 1, MODELS - 1, &err), &err);
+    ck_assert_int_eq(km_cuda_kept_at(engine, centroids, 3), -1);
+    RIG_MUST(r.engine->backend->silhouette(r.engine, searched + 1, MODELS - 1, &err), &err);
+    for (int m = 0; m < MODELS; m++) {
+        if (m) REF_NEAR(found[m].sum, searched[m].sum, slack);
+        model_free(&models[m]);
+    }
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
 // Every slot of a full pass, to the end, twenty times: the same bits.
 START_TEST(runs_have_the_same_bits) {
     enum { D = 4, K = 8, SLOTS = 9, N = 70001 };
@@ -671,7 +739,8 @@ END_TEST
 
 static SRunner *runner_of(int with_device) {
     Suite *suite = suite_create(with_device ? "cuda" : "cuda, without a device");
-    TCase *tests = tcase_create(with_device ? "device" : "no device"), *empty = tcase_create("empty");
+    TCase *tests = tcase_create(with_device ? "device" : "no device"), *empty = tcase_create("empty"),
+          *kept = tcase_create("kept");
     tcase_set_timeout(tests, 300);
     tcase_set_timeout(empty, 300);
     if (!with_device) {
@@ -684,6 +753,7 @@ static SRunner *runner_of(int with_device) {
         tcase_add_test(tests, doubles_are_centred_before_they_are_rounded);
         tcase_add_loop_test(tests, seeds_equal_the_cpu, 0, 4);
         tcase_add_test(tests, finish_agrees_with_the_cpu);
+        tcase_add_loop_test(kept, silhouettes_by_kept_labels, 0, 4 * KEPT_SETS);
         tcase_add_test(tests, runs_have_the_same_bits);
         tcase_add_test(empty, many_empty_clusters_are_filled);
         tcase_add_test(tests, next_plan_runs);
@@ -694,7 +764,8 @@ static SRunner *runner_of(int with_device) {
         tcase_add_loop_test(tests, a_fit_outlives_memory_that_goes, 0, 3);
     }
     suite_add_tcase(suite, tests);
-    suite_add_tcase(suite, empty); // without a device it has no tests
+    suite_add_tcase(suite, empty); // without a device these have no tests
+    suite_add_tcase(suite, kept);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); // a CUDA context does not outlive a fork
     return runner;

@@ -64,6 +64,7 @@ static km_status take_sums(km_cluster_means *means, km_finish_model *models, km_
         again[q] = models[first + q]; // whose own numbers the finishing pass writes once more
         again[q].labels = NULL;
         again[q].means = NULL;
+        again[q].keep = 0;
         again[q].sums = own->means;
     }
     km_status status = engine->backend->finish(engine, again, count, err);

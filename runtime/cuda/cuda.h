@@ -136,6 +136,7 @@ typedef struct km_cuda_kernels {
     KM_SUBSET_KERNELS(KM_STEP_FIELD)
     KM_STEP_FIELD(finish_few_clusters) // of few features
     KM_STEP_FIELD(silhouette)          // ... and of CSR points
+    KM_STEP_FIELD(silhouette_labelled) // of few
     KM_STEP_FIELD(finish_tiles)        // of many
     KM_STEP_FIELD(silhouette_tiles)
     KM_TILES_KERNELS(KM_STEP_FIELD)
@@ -167,6 +168,12 @@ typedef struct km_cuda_window {
     km_cu_ptr points;
 } km_cuda_window;
 
+// A model whose labels are kept (kept.c).
+typedef struct km_cuda_kept {
+    int64_t k;         // 0: none
+    double *centroids; // k x d, from which the labels follow
+} km_cuda_kept;
+
 typedef struct km_cuda_engine {
     km_engine base;
     int has_no_pass; // only steps are run on these points (subsets_table.c): nothing is prepared for a pass
@@ -194,6 +201,9 @@ typedef struct km_cuda_engine {
     km_cuda_memory centroids, before, totals, slot_weights, part_sums, changes, labels, workspace;
     km_cuda_memory starter; // the workspace of the starting pass, and the list of K
     int64_t starter_passes; // done by it
+    km_cuda_memory kept;    // labels of finished models, a byte each ...
+    km_cuda_kept *kept_of;  // ... and of which models
+    int64_t kept_count;     // how many there is memory for
     km_cuda_memory state;   // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
     void *mirror;           // of `state`, pinned; the host's changes go to the device when passes are run
     km_cu_ptr report;       // the device's address of the report behind it
@@ -448,6 +458,15 @@ void km_cuda_relocate_forget(km_cuda_engine *engine); // other points: engine->f
 int64_t km_cuda_tile_bytes(const km_cuda_engine *engine);
 km_status km_cuda_silhouette(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,
                              km_error *err);
+
+// kept.c
+// Makes room for the labels of those of the models that are to be kept; no error where there is none.
+void km_cuda_keep(km_cuda_engine *engine, const km_finish_model *models, int64_t count);
+// Where labels of the model are to be written to `kept`, and counts as theirs from now on; -1: nowhere.
+int64_t km_cuda_keep_at(km_cuda_engine *engine, const km_finish_model *model);
+// Where labels of these centroids are in `kept`; -1: they are not.
+int64_t km_cuda_kept_at(const km_cuda_engine *engine, const double *centroids, int64_t k);
+void km_cuda_kept_drop(km_cuda_engine *engine);
 km_status km_cuda_finish(km_cuda_engine *engine, km_finish_model *models, int64_t count, km_error *err);
 
 #endif

@@ -399,7 +399,10 @@ static km_status find_steps(km_cuda_kernels *kernels, const km_driver *driver, i
         KM_STEP_LOOK_UP(finish_tiles)
         KM_STEP_LOOK_UP(silhouette_tiles)
     } else {
-        if (!is_csr) KM_STEP_LOOK_UP(finish_few_clusters)
+        if (!is_csr) {
+            KM_STEP_LOOK_UP(finish_few_clusters)
+            KM_STEP_LOOK_UP(silhouette_labelled)
+        }
         KM_STEP_LOOK_UP(silhouette)
     }
     if (plan->algorithm == KM_ALGORITHM_HAMERLY) {

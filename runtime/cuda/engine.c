@@ -127,6 +127,7 @@ static void engine_close(km_cuda_engine *engine) {
         &engine->workspace,    &engine->state,        &engine->scratch, &engine->work,
         &engine->starter,      &engine->far_scratch};
     km_cuda_nccl_close(engine, km_share_is_lost(engine->base.share));
+    km_cuda_kept_drop(engine);
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     km_cuda_windows_close(engine);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);

@@ -28,6 +28,7 @@ typedef struct finisher {
     km_cu_ptr totals, partial;
     km_cu_ptr label_sums, label_partial; // of all models that want sums; of one
     int64_t label_values, label_blocks;  // numbers of label_sums; tables of label_partial
+    int keeps;                           // labels of some models
     double *host;                        // what is sent or got: rows, or sums
 } finisher;
 
@@ -175,6 +176,7 @@ static km_status reserve(finisher *f, km_error *err) {
                        f->count * 4,
                        f->count * 8,
                        f->count * 8,
+                       f->count * 8,
                        sums_bytes,
                        (engine->base.share ? engine->chunks_count : f->slice_chunks) * pieces_of(f) *
                            sums_bytes,
@@ -189,12 +191,14 @@ static km_status reserve(finisher *f, km_error *err) {
                                .ks = (const int *)(uintptr_t)at[2],
                                .rows = (const long long *)(uintptr_t)at[3],
                                .mean_rows = (const long long *)(uintptr_t)at[4],
+                               .kept = f->keeps ? (unsigned char *)(uintptr_t)engine->kept.address : NULL,
+                               .kept_at = (const long long *)(uintptr_t)at[5],
                                .models = (int)f->count};
     f->args.means = (const void *)(uintptr_t)(at[1] + (km_cu_ptr)(f->rows_count * d * engine->real_bytes));
-    f->totals = at[5];
-    f->partial = at[6];
-    f->label_sums = at[7];
-    f->label_partial = at[8];
+    f->totals = at[6];
+    f->partial = at[7];
+    f->label_sums = at[8];
+    f->label_partial = at[9];
     if (!is_in_two_steps(f) && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
     if (is_in_two_steps(f)) {
         km_cu_ptr of_models = (km_cu_ptr)(f->count * points * 8), next = scratch + 2 * of_models;
@@ -237,8 +241,9 @@ static km_status put_rows(finisher *f, km_error *err) {
 static km_status put_models(finisher *f, km_error *err) {
     int64_t row = 0, mean_row = f->engine->is_csr ? f->rows_count : 0;
     int ks[MODELS_AT_ONCE];
-    long long rows[MODELS_AT_ONCE], mean_rows[MODELS_AT_ONCE];
+    long long rows[MODELS_AT_ONCE], mean_rows[MODELS_AT_ONCE], kept_at[MODELS_AT_ONCE];
     for (int64_t m = 0; m < f->count; m++) {
+        kept_at[m] = f->keeps ? km_cuda_keep_at(f->engine, f->models[m]) : -1;
         ks[m] = (int)f->models[m]->k;
         rows[m] = row;
         row += f->models[m]->k;
@@ -248,6 +253,7 @@ static km_status put_models(finisher *f, km_error *err) {
     KM_TRY(put_rows(f, err));
     KM_TRY(km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.ks, ks, f->count * 4, err));
     KM_TRY(km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.rows, rows, f->count * 8, err));
+    KM_TRY(km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.kept_at, kept_at, f->count * 8, err));
     return km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.mean_rows, mean_rows, f->count * 8, err);
 }
 
@@ -440,6 +446,7 @@ static km_status finish_models(km_cuda_engine *engine, km_finish_model *models, 
             f.models[f.count++] = &models[m];
             f.rows_count += models[m].k;
             f.labels_wanted |= models[m].labels || models[m].sums;
+            f.keeps |= kind == FINISH_FEW && models[m].keep;
             f.mean_rows_count += models[m].means ? models[m].k : 0;
             if (models[m].k > f.k_max) f.k_max = models[m].k;
         }
@@ -452,6 +459,7 @@ static km_status finish_models(km_cuda_engine *engine, km_finish_model *models, 
 
 km_status km_cuda_finish(km_cuda_engine *engine, km_finish_model *models, int64_t count, km_error *err) {
     if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
+    km_cuda_keep(engine, models, count);
     for (int kind = 0; kind < FINISH_KINDS; kind++)
         KM_TRY(finish_models(engine, models, count, (finish_kind)kind, err));
     return KM_OK;

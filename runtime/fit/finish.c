@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "../../base/clock.h"
 #include "../../base/log.h"
+#include "../criteria/criteria.h"
 #include "../criteria/means.h"
 #include "job.h"
 
@@ -107,6 +108,8 @@ km_status km_fit_finishing_pass(km_fit_job *f, km_model **models_out, km_finish_
         finished[q].centroids = q < ks ? f->best[q].centroids : mean;
         if (q < ks && labels) finished[q].labels = labels + q * f->engine->n;
         KM_TRY(finish_model_alloc(f, &finished[q], q < ks ? f->spec.clusters[q] : 1));
+        if (q < ks && km_criteria_computed(f->params) >> KM_CRITERION_silhouette & 1)
+            finished[q].keep = q + 1;
     }
     KM_TRY(km_cluster_means_alloc(&f->means, finished, ks, d, f->err));
     double begin_ms = km_now_ms(), read_ms;
@@ -134,6 +137,7 @@ km_status km_fit_finish_labels(km_fit_job *f, km_finish_model *finished, km_mode
     if (!labels) return KM_ERROR_MEMORY;
     finished[best].labels = labels;
     finished[best].means = NULL; // whose distances are known
+    finished[best].keep = 0;
     KM_TRY(f->engine->backend->finish(f->engine, &finished[best], 1, f->err));
     return km_fit_labels_to_rows(f, &models[best], labels);
 }

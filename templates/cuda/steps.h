@@ -22,8 +22,9 @@ enum {
     KM_TILE_MODELS = 12,            // ... so that a block has these, at most; ...
     KM_TILE_SUMS = 2,               // ... it has so many sums of each cluster, where all rows fit
     KM_SILHOUETTE_POINTS = 16384,   // points of a block of km_silhouette
-    KM_UPDATE_NUMBERS = 2048, // coordinates of a slot's centroids that a block of km_update computes ...
-    KM_UPDATE_PARTS_MAX = 64  // ... and the most blocks of a slot
+    KM_SILHOUETTE_MODELS = 16, // of a launch, at most: so many sums fit the shared memory of every device
+    KM_UPDATE_NUMBERS = 2048,  // coordinates of a slot's centroids that a block of km_update computes ...
+    KM_UPDATE_PARTS_MAX = 64   // ... and the most blocks of a slot
 };
 
 // The finishing pass of more features than fit registers: km_finish_tiles. `real`: bytes of a number of the points'
@@ -58,6 +59,13 @@ enum {
     (KM_TILE_PITCH(KM_TILE_WIDTH(d, real), real) * (int)(real) *                                             \
          (KM_TILE_POINTS(real) + KM_TILE_ROOM(tile_rows)) +                                                  \
      (tile_rows)*512 + (models)*KM_TILE_POINTS(real) * 8)
+
+// km_silhouette_labelled: bytes of a row of a cluster in shared memory, and of all. A squared distance that is less
+// than this part of the terms that it is a sum of has lost too many digits.
+#define KM_SILHOUETTE_ROW_BYTES(d, real) ((((d) + 1) * (int)(real) + 15) / 16 * 16)
+#define KM_SILHOUETTE_BYTES(d, real, rows, models)                                                           \
+    ((rows) * (KM_SILHOUETTE_ROW_BYTES(d, real) + (int)(real)) + (models)*KM_THREADS * 8)
+#define KM_SILHOUETTE_KEPT(real) ((real) == 4 ? 0.03125 : 0.0000152587890625)
 
 // Blocks of a slot in km_update: a single one would take long for thousands of clusters.
 #define KM_UPDATE_PARTS(k_max, d)                                                                            \
@@ -132,7 +140,9 @@ typedef struct km_assign_args {
         distance; // [models][count]: to the centroid, or to the mean of the label; or NULL: roots of `nearest`
     const void *means; // rows of means like those of `table`, of the models that have some; not of CSR points
     const long long
-        *mean_rows; // per model: its first row of means, or -1; of CSR points a column; NULL: all -1
+        *mean_rows;      // per model: its first row of means, or -1; of CSR points a column; NULL: all -1
+    unsigned char *kept; // labels as bytes, by km_finish_few_clusters; NULL: no model's
+    const long long *kept_at; // per model: where those of all points begin, or -1
 } km_assign_args;
 
 // Of the models of km_silhouette. Rows of centroids stand first, in the order of the models; then rows of means, of
@@ -148,6 +158,12 @@ typedef struct km_silhouette_args {
     const long long *rows;      // per model: its first row of centroids, and of terms
     const long long *mean_rows; // per model: its first row of means
     int models;
+    // Of km_silhouette_labelled:
+    const unsigned char *labels;
+    const long long *labels_at; // per model: where its labels begin
+    // Per model, in the plan's type: a mean squared distance that is larger keeps its digits as a sum of products,
+    // but for KM_SILHOUETTE_KEPT of |x|^2. Negative: take differences.
+    const void *least;
 } km_silhouette_args;
 
 enum {

@@ -59,6 +59,9 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
     const long long chunk = blockIdx.x / args.models, first = chunk * KM_CHUNK_POINTS;
     const int count = (int)(args.count - first < KM_CHUNK_POINTS ? args.count - first : KM_CHUNK_POINTS);
     int *labels = args.labels ? args.labels + model * args.count + first : nullptr;
+    unsigned char *kept = args.kept && args.kept_at[model] >= 0
+                              ? args.kept + args.kept_at[model] + args.first + first
+                              : nullptr;
     const double *centroids = args.centroids + args.rows[model] * D;
     const km_real *table = (const km_real *)args.table + args.rows[model] * D;
     const km_real *points = (const km_real *)args.points + (args.first + first) * D;
@@ -89,6 +92,7 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
             finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point,
                        km_weight(weights, args.first + first + i));
             if (labels) labels[i] = point.label;
+            if (kept) kept[i] = (unsigned char)point.label;
         }
     }
     __syncthreads();

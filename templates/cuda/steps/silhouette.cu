@@ -85,4 +85,5 @@ static __device__ __noinline__ double silhouette_exact(const km_real *x, const d
 //@ include cuda/steps/silhouette_tiles.cu
 //@ else
 //@ include cuda/steps/silhouette_few.cu
+//@ include cuda/steps/silhouette_labelled.cu
 //@ end

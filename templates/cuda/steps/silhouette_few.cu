@@ -19,6 +19,17 @@ __device__ __forceinline__ void silhouette_search(silhouette_point *found, km_re
     }
 }
 
+// Writes partial[block][model] from the threads' sums in shared memory.
+__device__ __forceinline__ void silhouette_write(double *partial, const double *sums, int models) {
+    __syncthreads();
+    for (int m = threadIdx.x / 32; m < models; m += KM_THREADS / 32) {
+        double sum = 0.0;
+        for (int at = threadIdx.x % 32; at < KM_THREADS; at += 32) sum += sums[m * KM_THREADS + at];
+        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        if (threadIdx.x % 32 == 0) partial[blockIdx.x * (long long)models + m] = sum;
+    }
+}
+
 // One block works on KM_SILHOUETTE_POINTS points; each thread has a sum of each model in shared memory, and their sums
 // become partial[block][model].
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
@@ -74,12 +85,5 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             silhouette_sums[m * KM_THREADS + threadIdx.x] += sum;
         }
     }
-    __syncthreads();
-    for (int m = threadIdx.x / 32; m < args.models; m += KM_THREADS / 32) {
-        double sum = 0.0;
-        for (int at = threadIdx.x % 32; at < KM_THREADS; at += 32)
-            sum += silhouette_sums[m * KM_THREADS + at];
-        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-        if (threadIdx.x % 32 == 0) partial[blockIdx.x * (long long)args.models + m] = sum;
-    }
+    silhouette_write(partial, silhouette_sums, args.models);
 }

@@ -105,4 +105,4 @@ __device__ __forceinline__ void km_label_tile(km_warp &warp, km_tile tile) {
         // ... lines of a template
 // ... 7 definitions
 
-// ... 76 definitions
+// ... 77 definitions

@@ -142,4 +142,4 @@ extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_sparse_weights", KM_STAGE_LOAD, 512, 1, 256, 0, 0},
     // ... lines of a template
-// ... 76 definitions
+// ... 77 definitions

@@ -399,7 +399,7 @@ __device__ km_pass_launch km_pass_launches[] = {
 #ifndef KM_DRAWS_H
 #define KM_DRAWS_H
 
-// ... 32 definitions
+// ... 33 definitions
 
 // Seeding: greedy k-means++ as runtime/seed.h states it. km_seed_draw decides the pick before and draws candidates, as
 // for dense points. km_seed_columns then makes the last pick and the candidates columns of a chain's table; there are

@@ -15,7 +15,7 @@ enum {
 
 #define KM_BOTH __device__ __forceinline__
 // ... lines of a template
-// ... 24 definitions
+// ... 25 definitions
 
 #endif
 // What the kernels of a starting pass are given beside km_pass_args, whose workspace is their own: a contract with the

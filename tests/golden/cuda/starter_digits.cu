@@ -1,7 +1,7 @@
 // Of the text of {features: 24, clusters: 2..16, target: cuda:sm_90} starting: The starting pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 44 definitions
+// ... 45 definitions
 
 // The nearest centroid in double, ties to the lowest index: the sums of squares are those of the plan's form, in its
 // order.

@@ -19,11 +19,12 @@
 
 #endif
 // ... lines of a template
+    KM_SILHOUETTE_MODELS = 16,      // of a launch, at most: so many sums fit the shared memory of every device
     KM_UPDATE_NUMBERS = 2048,       // coordinates of a slot's centroids that a block of km_update computes ...
     KM_UPDATE_PARTS_MAX = 64        // ... and the most blocks of a slot
 };
 
-// ... 4 definitions
+// ... 5 definitions
 
 typedef struct km_update_args {
     km_loop *loop;
@@ -48,7 +49,9 @@ typedef struct km_update_args {
         distance;      // [models][count]: to the centroid, or to the mean of the label; or NULL: roots of `nearest`
     const void *means; // rows of means like those of `table`, of the models that have some; not of CSR points
     const long long
-        *mean_rows; // per model: its first row of means, or -1; of CSR points a column; NULL: all -1
+        *mean_rows;           // per model: its first row of means, or -1; of CSR points a column; NULL: all -1
+    unsigned char *kept;      // labels as bytes, by km_finish_few_clusters; NULL: no model's
+    const long long *kept_at; // per model: where those of all points begin, or -1
 } km_assign_args;
 
 // ... 3 definitions
@@ -175,14 +178,39 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 // Distances are float, as in the finishing pass: points whose label they leave open are resolved in double. A thread's
 // silhouettes are added in double.
 
-// ... 7 definitions
+// ... 8 definitions
 // ... lines of a template
                 // As in finish_decide.
                 const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
                 if (!(fma(found[p].nearest, apart, lost) < found[p].second && found[p].second < largest))
                     value = silhouette_exact(x[p], args.centroids + row * D, args.centroids + mean_row * D,
                                              (const silhouette_terms<double> *)args.exact_terms + row, k);
-                // ... lines of a template
+                sum += km_weight(weights, first + i) * value;
+            }
+            silhouette_sums[m * KM_THREADS + threadIdx.x] += sum;
+        }
+    }
+    silhouette_write(partial, silhouette_sums, args.models);
+}
+// Silhouettes by labels that the finishing pass has kept, a byte each: no centroid is searched for. A squared distance
+// is |x|^2 - 2 x . m + |m|^2, or the sum of the squares of differences, which takes nearly twice as long: the host says
+// for each model whether products keep enough digits, for which clusters must lie far apart beside their distance from
+// the origin. A point that loses too many all the same is resolved in double.
+
+// ... 7 definitions
+
+__device__ __forceinline__ km_real silhouette_inverse(km_real value) {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(value));
+    return inverse;
+}
+
+// Keeps a value in its register: a compiler would rather compute it anew for each model.
+__device__ __forceinline__ void silhouette_hold(km_real &value) {
+    asm volatile("" : "+f"(value));
+}
+
+// ... 5 definitions
 
 // ==== Relocation ===========================================================================================
 // Compiled apart: relocate

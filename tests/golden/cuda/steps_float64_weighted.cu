@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 3..5, type: float64, target: cuda:sm_90} weighted: The steps around the pass (whole); Loading (whole); Seeding (whole); Finishing (whole); Silhouettes (whole); Relocation (whole); The update (whole)
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 22 definitions
+// ... 23 definitions
 
 __device__ __forceinline__ double km_weight(const double *weights, long long i) {
     return weights[i];
@@ -98,10 +98,32 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 // mean squared distance of a point x to the points of cluster j is |x - m_j|^2 + v_j, m_j their mean and v_j their mean
 // squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
 
-// ... 6 definitions
+// ... 7 definitions
 // ... lines of a template
-                // ... lines of a template
+                sum += km_weight(weights, first + i) * value;
+            }
+            silhouette_sums[m * KM_THREADS + threadIdx.x] += sum;
+        }
+    }
+    silhouette_write(partial, silhouette_sums, args.models);
+}
+// Silhouettes by labels that the finishing pass has kept, a byte each: no centroid is searched for. A squared distance
+// is |x|^2 - 2 x . m + |m|^2, or the sum of the squares of differences, which takes nearly twice as long: the host says
+// for each model whether products keep enough digits, for which clusters must lie far apart beside their distance from
+// the origin. A point that loses too many all the same is resolved in double.
+
+// ... 7 definitions
+
+__device__ __forceinline__ km_real silhouette_inverse(km_real value) {
+    return 1 / value;
+}
+
+// Keeps a value in its register: a compiler would rather compute it anew for each model.
+__device__ __forceinline__ void silhouette_hold(km_real &value) {
+    asm volatile("" : "+d"(value));
+}
 
 // ... 5 definitions
 
+// ... 1 more of 2 lines, other numbers: bd412ed4
 // ... 4 definitions

@@ -1,7 +1,7 @@
 // Of the text of {features: 32, clusters: 2..12, target: cuda:sm_90}: The steps around the pass; Seeding; Finishing; Silhouettes
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 27 definitions
+// ... 28 definitions
 // ... lines of a template
 // For steps of many features: a block has a tile of points in shared memory, and rows of centroids beside it, a slab of
 // the features of both at a time. A warp computes the squared distances of all points of the tile to eight rows, in

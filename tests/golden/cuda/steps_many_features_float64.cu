@@ -1,7 +1,7 @@
 // Of the text of {features: 32, clusters: 2..12, type: float64, target: cuda:sm_75} weighted: The steps around the pass; Seeding; Finishing; Silhouettes
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 38 definitions
+// ... 39 definitions
 
 // ... 1 more of 2 lines, other numbers: 3bbfdeb4
 // ... lines of a template
