@@ -455,13 +455,14 @@ static km_status silhouette(km_engine *base, km_silhouette_model *models, int64_
 // Of lloyd's passes only what ranks joined is counted.
 static void counters(const km_engine *base, km_counters *out) {
     const km_cuda_engine *engine = (const km_cuda_engine *)base;
+    const km_cuda_skipping *skipping = skipping_of(engine);
     out->exchanges = engine->counters.exchanges;
     out->exchanged_bytes = engine->counters.exchanged_bytes;
     if (base->plan->algorithm == KM_ALGORITHM_LLOYD) return;
     out->algorithm = KM_ALGORITHM_LLOYD;
-    if (!skipping_of(engine) || km_cuda_enter(engine->device, NULL) != KM_OK) return;
+    if (!skipping || km_cuda_enter(engine->device, NULL) != KM_OK) return;
     km_counters found = *out;
-    if (skipping_of(engine)->counters(engine, &found, NULL) == KM_OK) *out = found;
+    if (skipping->counters(engine, &found, NULL) == KM_OK) *out = found;
     km_cuda_leave(engine->device);
 }
 
