@@ -39,6 +39,7 @@ typedef struct km_design_code {
     const char *starter;
     int is_csr;        // works on points in the layout CSR: plan->nonzeros is known
     int scores_decide; // labels are those of scores in the plan's type: ambiguous points are not decided in double
+    int shares;    // on a GPU: its sums do not depend on who adds which points, so that ranks may share them
     int sums_vary; // the same labels may give sums that differ in their last digits from pass to pass
 } km_design_code;
 

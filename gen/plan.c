@@ -139,6 +139,14 @@ static int has_other_layout(const km_plan *plan, km_design design, char *reason,
     return why != NULL;
 }
 
+// Whether several ranks share the points, and this design's sums depend on which of them has which.
+static int cannot_share(const km_plan *plan, km_design design, char *reason, size_t size) {
+    if (plan->ranks < 2 || km_design_target(design) == KM_TARGET_CPU || km_design_code_of(design)->shares)
+        return 0;
+    snprintf(reason, size, "it adds points in the order of its grid, and ranks share them");
+    return 1;
+}
+
 // Fills the estimate of each design of the target, and its best configuration.
 static void estimate_all(km_plan *plan, km_config *configs) {
     int is_cpu = plan->spec.target.kind == KM_TARGET_CPU;
@@ -146,7 +154,8 @@ static void estimate_all(km_plan *plan, km_config *configs) {
         km_design design = (km_design)i;
         if (km_design_target(design) != plan->spec.target.kind) continue;
         char reason[160];
-        if (has_other_layout(plan, design, reason, sizeof reason) ||
+        if (cannot_share(plan, design, reason, sizeof reason) ||
+            has_other_layout(plan, design, reason, sizeof reason) ||
             has_foreign_word(plan, design, reason, sizeof reason)) {
             if (reason[0]) km_plan_infeasible(plan, design, reason);
             continue;
@@ -395,6 +404,7 @@ static km_status make_once(km_plan *plan, const km_spec *spec, const km_plan_par
     plan->value_bytes = params->value_bytes;
     plan->label_sets = params->label_sets;
     plan->threads = params->threads;
+    plan->ranks = params->ranks;
     plan->streams = streams != 0;
     plan->track_labels =
         params->track_labels || keeps_labels || km_algorithm_keeps_labels(plan, params->algorithm);

@@ -425,6 +425,34 @@ START_TEST(cost_model_alone) {
 }
 END_TEST
 
+// Ranks share the points by a design whose sums do not depend on the grid, whatever a table says, and the plan tells
+// what each has.
+START_TEST(ranks_share) {
+    char *text = NULL;
+    spec.features = 4;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..5", &err), KM_OK);
+    add(4, "3..5", "design: registers, block: 256, blocks_per_sm: 1");
+    ship("tuned/nvidia_h200.yaml");
+    ck_assert_msg(make() == KM_OK, "%s", err.text);
+    ck_assert_int_eq(plan.design, KM_DESIGN_REGISTERS);
+    params.ranks = 2;
+    ck_assert_msg(make() == KM_OK, "%s", err.text);
+    ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
+    ck_assert_int_eq(plan.ranks, 2);
+    ck_assert_int_eq(km_plan_explain(&text, &plan, &err), KM_OK);
+    ck_assert_msg(strstr(text, "2 ranks share them, 4194304 each at most, and add up ") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "a rank's share of it") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "registers   not possible: it adds points in the order of its grid") != NULL,
+                  "%s", text);
+    km_text_free(text);
+    spec.type = KM_FLOAT64;
+    ck_assert_int_eq(make(), KM_ERROR_PLAN);
+    ck_assert_msg(strstr(err.text, "tiled: it adds points in the order of its grid, and ranks share them") !=
+                      NULL,
+                  "%s", err.text);
+}
+END_TEST
+
 START_TEST(exact) {
     km_plan alone;
     km_plan_init(&alone);
@@ -962,6 +990,7 @@ int main(void) {
     tcase_add_checked_fixture(lookup, lookup_setup, lookup_teardown);
     tcase_add_test(lookup, cost_model_alone);
     tcase_add_test(lookup, exact);
+    tcase_add_test(lookup, ranks_share);
     tcase_add_test(lookup, exact_before_nearest);
     tcase_add_test(lookup, nearest);
     tcase_add_test(lookup, other_device);

@@ -276,4 +276,5 @@ const km_design_code km_design_tensor = {.estimate = estimate,
                                          .names = names,
                                          .workspace_bytes = workspace_bytes,
                                          .point_memory = point_memory,
-                                         .starter = "cuda/starter/starter.cu"};
+                                         .starter = "cuda/starter/starter.cu",
+                                         .shares = 1};

@@ -112,6 +112,7 @@ typedef struct km_plan_params {
     int64_t label_sets;  ///< Sets of labels, 4 bytes a point, that the caller gets at the end. Default 0.
     int32_t may_stream;  ///< CUDA: points that do not fit the free memory may stay on the host. Default 0.
     int64_t threads;     ///< CPU threads. Default 0: the facts' units.
+    int64_t ranks;       ///< That share the points, each on such a device. Default 0: one has them all.
 } km_plan_params;
 
 /// Sets every field to its default. The struct owns nothing.
@@ -179,6 +180,7 @@ typedef struct km_plan {
     int32_t streams;         ///< CUDA: points do not fit; those on the host come to the device in every pass.
     int64_t streamed_bytes;  ///< ... of a pass, from the host.
     int64_t window_points;   ///< ... so many at a time; 0: kernels read them where they lie.
+    int64_t ranks;           ///< As in km_plan_params.
     int64_t concurrent_max;  ///< Concurrent restarts that the free memory holds; 0: it decides nothing.
     km_design design;        ///< How a pass is computed.
     char design_reason[192]; ///< Why, for people.

@@ -175,24 +175,19 @@ static km_status fit_on(km_result **out, const km_spec *spec, const km_data *dat
     return status;
 }
 
-// The time of a pass over all points on one GPU, by a plan of this design ("": the best); 0: it has not the memory for
+// The time of a pass over all points on one GPU, by the plan that so many would share; 0: it has not the memory for
 // them. KM_ERROR_PLAN, with the reason.
-static km_status pass_time(double *ms, const char *design, const km_spec *spec, const km_data *data,
+static km_status pass_time(double *ms, int64_t ranks, const km_spec *spec, const km_data *data,
                            const km_fit_params *params, km_error *err) {
-    km_spec own;
     km_plan plan;
     km_fit_params one = *params;
     one.device = params->devices[0];
     one.devices_count = 0;
-    km_spec_init(&own);
     km_plan_init(&plan);
-    km_status status = km_spec_copy(&own, spec, err);
-    if (status == KM_OK && *design) status = km_spec_fix(&own, "design", design, err);
-    if (status == KM_OK) status = km_fit_plan(&plan, &own, data, &one, err);
+    km_status status = km_fit_plan_share(&plan, spec, data, &one, ranks, err);
     int has_room = status == KM_OK && !plan.streams; // else several hold what one does not
     *ms = has_room ? plan.estimates[plan.design].total_ns * (double)plan.points * 1e-6 : 0;
     km_plan_clear(&plan);
-    km_spec_clear(&own);
     return status == KM_ERROR_MEMORY ? KM_OK : status;
 }
 
@@ -205,14 +200,14 @@ static km_status choose(int64_t *count, char *why, size_t size, const km_spec *s
     km_error reason = {{0}};
     int64_t chunks = km_chunks_of(km_data_points(data));
     *count = km_min(params->devices_count, km_max(chunks, 1));
-    km_status status = pass_time(&shared_ms, "tensor", spec, data, params, &reason);
+    km_status status = pass_time(&shared_ms, 2, spec, data, params, &reason);
     if (status == KM_ERROR_PLAN || status == KM_ERROR_SPEC) {
         *count = 1;
         snprintf(why, size, "%.*s", (int)size - 1, reason.text);
         return KM_OK;
     }
     if (status != KM_OK) return km_fail(err, status, "%s", reason.text);
-    KM_TRY(pass_time(&alone_ms, "", spec, data, params, err));
+    KM_TRY(pass_time(&alone_ms, 1, spec, data, params, err));
     if (shared_ms == 0 || alone_ms == 0) return KM_OK; // one has no room for all points
     *count = km_max(1, km_min(*count, (int64_t)(shared_ms / part_ms)));
     if (shared_ms / (double)*count + join_ms >= alone_ms) *count = 1;
@@ -238,6 +233,20 @@ static km_status check(const km_spec *spec, const km_fit_params *params, km_erro
                 return km_fail(err, KM_ERROR_USAGE, "device %d is named twice", params->devices[i]);
     }
     return KM_OK;
+}
+
+km_status km_fit_plan_on_devices(km_plan *plan, const km_spec *spec, const km_data *data,
+                                 const km_fit_params *params, km_error *err) {
+    int64_t count;
+    char why[512] = "";
+    km_error unasked = {{0}};
+    km_fit_params one = *params;
+    if (!err) err = &unasked;
+    KM_TRY(check(spec, params, err));
+    KM_TRY(choose(&count, why, sizeof why, spec, data, params, err));
+    one.device = params->devices[0];
+    one.devices_count = 0;
+    return km_fit_plan_share(plan, spec, data, &one, count, err);
 }
 
 km_status km_fit_on_devices(km_result **out, const km_spec *spec, const km_data *data,

@@ -281,8 +281,14 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
 
 km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, const km_fit_params *params,
                       km_error *err) {
+    if (params && params->devices_count > 0) return km_fit_plan_on_devices(plan, spec, data, params, err);
+    return km_fit_plan_share(plan, spec, data, params, 1, err);
+}
+
+km_status km_fit_plan_share(km_plan *plan, const km_spec *spec, const km_data *data,
+                            const km_fit_params *params, int64_t ranks, km_error *err) {
     km_fit_params own = completed(params, spec);
-    km_fit_job f = {.params = &own, .data = data, .err = err};
+    km_fit_job f = {.params = &own, .data = data, .ranks_planned = ranks, .err = err};
     km_spec_init(&f.spec);
     km_build_init(&f.build);
     km_error unasked = {{0}};

@@ -17,11 +17,12 @@ typedef struct km_fit_job {
     const km_fit_params *params;
     const km_fit_params *asked; // the caller's, where `params` are a copy with a callback of our own
     const km_data *data;
-    km_data *shared; // the same as a share, which `data` is then; NULL
-    km_share share;  // used where there is `shared`
-    km_data *unit;   // the same with rows of length 1, which `data` is then; NULL
-    km_scale scale;  // the caller's, or that of the metric
-    km_spec spec;    // completed from the data
+    km_data *shared;       // the same as a share, which `data` is then; NULL
+    km_share share;        // used where there is `shared`
+    int64_t ranks_planned; // that are to share the points, where only a plan is wanted
+    km_data *unit;         // the same with rows of length 1, which `data` is then; NULL
+    km_scale scale;        // the caller's, or that of the metric
+    km_spec spec;          // completed from the data
     int64_t restarts;
     km_result_owner *owner; // NULL: only a plan is wanted
     km_device *device;

@@ -167,6 +167,8 @@ static km_plan_params plan_params(const km_fit_job *f) {
     params.label_sets = label_sets(f);
     params.may_stream = !f->shared && !lie_on_device(f);
     params.threads = f->shared ? f->share.threads : km_threads(f->params->threads, 0, NULL);
+    // A rank that is alone plans like the others of a communicator: its result has their bits.
+    params.ranks = f->shared ? km_max(f->share.ranks->size, 2) : f->ranks_planned;
     return params;
 }
 
@@ -275,6 +277,8 @@ static km_status open_faster(km_fit_job *f) {
 km_status km_fit_open_device(km_fit_job *f) {
     KM_TRY(km_fit_agree(f, may_choose(f) ? open_faster(f) : open_wanted(f)));
     km_fit_note_device(f);
+    // A plan is for the points of all ranks, and so is what is free.
+    if (f->ranks_planned > 1) f->device->facts.memory_free_bytes *= f->ranks_planned;
     return km_fit_share_facts(f);
 }
 

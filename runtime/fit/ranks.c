@@ -31,12 +31,6 @@ static km_status check_params(const km_fit_job *f) {
     return wrong ? km_fail(f->err, KM_ERROR_USAGE, "several ranks: %s", wrong) : KM_OK;
 }
 
-static int has_design(const km_spec *spec) {
-    for (int64_t i = 0; i < spec->fixed_count; i++)
-        if (strcmp(spec->fixed[i].name, "design") == 0) return 1;
-    return 0;
-}
-
 km_status km_fit_begin_share(km_fit_job *f, km_status own) {
     const km_communicator *ranks = f->params->communicator;
     if (!ranks) return own;
@@ -45,9 +39,6 @@ km_status km_fit_begin_share(km_fit_job *f, km_status own) {
     KM_TRY(km_share_begin(&f->share, ranks, km_data_points(f->data), f->err));
     KM_TRY(km_share_agree(&f->share, own == KM_OK ? check_params(f) : own, f->err));
     f->spec.layout = KM_LAYOUT_DENSE;
-    int is_gpu = km_device_wanted(f->spec.target.kind, f->params->device) != KM_HOST;
-    if (is_gpu && !has_design(&f->spec)) // the sums of the others depend on the grid
-        KM_TRY(km_spec_fix(&f->spec, "design", "tensor", f->err));
     KM_TRY(km_data_shared(&f->shared, f->data, &f->share, f->err));
     f->data = f->shared;
     return KM_OK;
@@ -135,13 +126,7 @@ static double hash_of(const km_fit_job *f) {
 static km_status check_plan(const km_fit_job *f) {
     const km_plan *plan = &f->owner->result.plan;
     int64_t k = plan->spec.clusters[plan->spec.clusters_count - 1];
-    if (plan->facts.target.kind == KM_TARGET_CUDA) {
-        if (plan->design == KM_DESIGN_TENSOR) return KM_OK;
-        return km_fail(
-            f->err, KM_ERROR_PLAN,
-            "several ranks: the design %s adds in an order that depends on the grid; leave the design out",
-            km_design_name(plan->design));
-    }
+    if (plan->facts.target.kind == KM_TARGET_CUDA) return KM_OK; // the planner has seen to it
     if (!km_cpu_sums_are_owned(plan, k)) return KM_OK;
     return km_fail(f->err, KM_ERROR_PLAN,
                    "several ranks: K=%lld with %lld features is too much for one total; ask for smaller K",
