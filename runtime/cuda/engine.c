@@ -458,7 +458,7 @@ static void counters(const km_engine *base, km_counters *out) {
     const km_cuda_skipping *skipping = skipping_of(engine);
     out->exchanges = engine->counters.exchanges;
     out->exchanged_bytes = engine->counters.exchanged_bytes;
-    if (base->plan->algorithm == KM_ALGORITHM_LLOYD) return;
+    if (!base->plan || base->plan->algorithm == KM_ALGORITHM_LLOYD) return;
     out->algorithm = KM_ALGORITHM_LLOYD;
     if (!skipping || km_cuda_enter(engine->device, NULL) != KM_OK) return;
     km_counters found = *out;
