@@ -158,13 +158,14 @@ static int64_t windows_bytes(const km_plan *plan, int64_t points) {
            paged(km_cuda_partial_bytes(plan));
 }
 
-// Points of a window: as many as keep the bus busy, in half of the memory that is left beside all else; of whole
-// chunks, which the last pass then takes from the ring as well, if there are so many. 0: the design has none.
+// Points of a window: as many as keep the bus busy, if there is room for them beside all else, before any point stays
+// on the device: launches take 0.1 to 0.2 ms of a window of whatever size. Of whole chunks, which the last pass then
+// takes from the ring as well, if there are so many. 0: the design has none.
 static int64_t window_of(const km_plan *plan, int64_t others) {
     int64_t row = plan->spec.features * km_type_bytes(plan->spec.type), least = KM_SUBCHUNK_POINTS;
     if (!km_cuda_has_windows(plan)) return 0;
     if (km_window_points) return km_window_points;
-    int64_t room = (plan->facts.memory_free_bytes - others - windows_bytes(plan, least)) / 2, points = least;
+    int64_t room = plan->facts.memory_free_bytes - others - windows_bytes(plan, least), points = least;
     while (points < CUDA_WINDOW_BYTES / row &&
            windows_bytes(plan, 2 * points) - windows_bytes(plan, least) <= room)
         points *= 2;
