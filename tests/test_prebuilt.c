@@ -257,6 +257,7 @@ int main(int argc, char **argv) {
         puts("prebuilt: skipped, no NVRTC");
         return 77;
     }
+    mkdir(set_folder, 0755); // of its own: programs look for a set beside themselves
     if (!mkdtemp(folder) || make_set(argv[1]) != 0) return 99;
     Suite *suite = suite_create("prebuilt");
     TCase *tests = tcase_create("prebuilt");

@@ -418,6 +418,7 @@ km_status km_cuda_seed_share_draw(km_cuda_seed_share *share, const km_seed_args 
 // starter.c: a pass by the kernels that a fit begins with, update included; and what comes before the first one.
 km_status km_cuda_starter_prepare(km_cuda_engine *engine, km_error *err);
 km_status km_cuda_starter_pass(km_cuda_engine *engine, km_error *err);
+void km_cuda_starter_end(const km_cuda_engine *engine); // says how many there were
 // Whether passes are done by them now; and goes over to the plan's own where these are ready.
 int km_cuda_starts(const km_cuda_engine *engine);
 km_status km_cuda_go_over(km_cuda_engine *engine, km_error *err);

@@ -144,6 +144,7 @@ static void engine_close(km_cuda_engine *engine) {
 static void engine_destroy(km_engine **base) {
     km_cuda_engine *engine = engine_of(*base);
     if (!engine) return;
+    km_cuda_starter_end(engine);
     if (km_cuda_enter(engine->device, NULL) == KM_OK) {
         engine_close(engine);
         km_cuda_leave(engine->device);

@@ -81,13 +81,22 @@ km_status km_cuda_starter_pass(km_cuda_engine *engine, km_error *err) {
     return KM_OK;
 }
 
+static void log_passes(const km_cuda_engine *engine) {
+    km_log_line(engine->log, KM_LOG_INFO, "pass: %lld by the starting pass%s",
+                (long long)engine->starter_passes,
+                km_cuda_starts(engine) ? "" : ", the others by the plan's own");
+}
+
+void km_cuda_starter_end(const km_cuda_engine *engine) {
+    // A fit that has gone over, or tried to, has said so.
+    if (engine->starter_passes > 0 && engine->base.kernels->whole) log_passes(engine);
+}
+
 static km_status complete(km_cuda_engine *engine, km_error *err) {
     km_completion *whole = engine->base.kernels->whole;
     if (!whole) return KM_OK;
     KM_TRY(whole->complete(whole->user, err));
-    km_log_line(engine->log, KM_LOG_INFO, "pass: %lld by the starting pass%s",
-                (long long)engine->starter_passes,
-                km_cuda_starts(engine) ? "" : ", the others by the plan's own");
+    log_passes(engine);
     if (km_cuda_starts(engine)) return KM_OK; // the plan's own pass cannot be used
     engine->prepared = 0;
     return km_cuda_reserve_workspace(engine, err);
