@@ -15,15 +15,17 @@ struct km_cuda_bounding {
     km_cuda_memory kept;
     km_bounds_args args;
     int64_t k_max;
-    int begins;         // some run's next pass is its first
-    int goes;           // some run has had it
-    int64_t iterations; // of the run that has most, before the next pass
+    int begins;          // some run's next pass is its first
+    int goes;            // some run has had it
+    int64_t iterations;  // of the run that has most, before the next pass
+    int64_t rests_until; // passes are the dense design's until a run has had so many
 };
 
-// Where the planner chose: bounds that leave more of lloyd's distances than this are dropped, when runs have had so
-// many updates.
+// Where the planner chose: what bounds leave of lloyd's distances is counted when runs have had so many updates. Where
+// that is more than this they rest until then; after the last time they are dropped.
 static const double chosen_share = 0.4;
-static const int64_t checked_after[] = {1, 4, 12};
+enum { CHECKS = 3 };
+static const int64_t checked_after[CHECKS] = {1, 4, 12};
 
 static void *host_pointer(km_cu_ptr address) {
     return (void *)(uintptr_t)address;
@@ -146,15 +148,22 @@ static void drop(km_cuda_engine *engine, const char *why) {
     engine->skipping_dropped = 1;
 }
 
+static int rests(const km_cuda_engine *engine) {
+    return engine->bounding->iterations < engine->bounding->rests_until;
+}
+
+static int is_due(int64_t iterations) {
+    for (int i = 0; i < CHECKS; i++)
+        if (iterations == checked_after[i]) return 1;
+    return 0;
+}
+
 // Whether they pay, by what they leave in this pass: counts, which are the same each time.
 static km_status check_share(km_cuda_engine *engine, km_error *err) {
     const km_spec *spec = &engine->base.plan->spec;
-    const struct km_cuda_bounding *bounding = engine->bounding;
+    struct km_cuda_bounding *bounding = engine->bounding;
     int64_t slots_count = engine->base.slots_count, bytes = slots_count * (int64_t)sizeof(km_bounds_slot);
-    int is_due = 0;
-    for (size_t i = 0; i < sizeof checked_after / sizeof *checked_after; i++)
-        is_due |= bounding->iterations == checked_after[i];
-    if (!is_due || engine->base.plan->algorithm_fixed) return KM_OK;
+    if (!is_due(bounding->iterations) || engine->base.plan->algorithm_fixed) return KM_OK;
     km_bounds_slot *slots = malloc((size_t)bytes);
     if (!slots) return km_fail_memory(err, "the runs' counts", bytes);
     km_control control;
@@ -171,7 +180,10 @@ static km_status check_share(km_cuda_engine *engine, km_error *err) {
     if (control.stop || all == 0) return KM_OK;
     km_log_line(engine->log, KM_LOG_INFO, "hamerly: after %lld updates %.2f %% of lloyd's distances are left",
                 (long long)bounding->iterations, 100 * left / all);
-    if (left > chosen_share * all) drop(engine, "bounds leave too many distances");
+    if (left <= chosen_share * all) return KM_OK;
+    for (int i = CHECKS; i-- > 0 && checked_after[i] > bounding->iterations;)
+        bounding->rests_until = checked_after[i];
+    if (!rests(engine)) drop(engine, "bounds leave too many distances");
     return KM_OK;
 }
 
@@ -191,7 +203,7 @@ static km_status skip(km_cuda_engine *engine, km_error *err) {
     KM_TRY(launch(engine, kernels->bounds_offsets, 1, slots, BOUNDS_OFFSETS_THREADS, err));
     KM_TRY(launch(engine, kernels->bounds_candidates, k, slots, BOUNDS_ROW_THREADS, err));
     KM_TRY(check_share(engine, err));
-    if (!engine->bounding) return KM_OK;
+    if (!engine->bounding || rests(engine)) return KM_OK;
     KM_TRY(launch(engine, kernels->bounds_sort, blocks, slots, BOUNDS_THREADS, err));
     KM_TRY(launch(engine, kernels->bounds_score, score_blocks, slots, score_warps * 32, err));
     KM_TRY(launch(engine, kernels->bounds_resolve, blocks, slots, BOUNDS_THREADS, err));
@@ -227,27 +239,50 @@ static km_status begin(km_cuda_engine *engine, km_error *err) {
         else
             bounding->goes = 1;
     }
+    engine->dense_active = 0;
+    if (rests(engine)) return KM_OK; // the dense design has all runs
     engine->dense_active = bounding->begins ? (km_cu_ptr)(uintptr_t)bounding->args.dense : 0;
     return bounding->begins ? launch_slots(engine, engine->kernels->bounds_dense, err) : KM_OK;
 }
 
 static int serves_all(const km_cuda_engine *engine) {
-    return engine->bounding && !engine->bounding->begins;
+    return engine->bounding && !engine->bounding->begins && !rests(engine);
+}
+
+// A pass of all runs by the dense design, which leaves labels, as bounds rest or were dropped. `is_first`: the pass
+// before was not.
+static km_status dense_pass(km_cuda_engine *engine, int is_first, km_error *err) {
+    struct km_cuda_bounding *bounding = engine->bounding;
+    engine->dense_active = 0;
+    if (is_first) {
+        KM_TRY(km_cuda_prepare(engine, err));
+        KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
+    }
+    KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
+    if (!bounding) return KM_OK;
+    bounding->args.rests = 1;
+    km_status status = launch_slots(engine, engine->kernels->bounds_end, err);
+    bounding->args.rests = 0;
+    return status;
+}
+
+static km_status skipping_pass(km_cuda_engine *engine, km_error *err) {
+    struct km_cuda_bounding *bounding = engine->bounding;
+    int rested = rests(engine);
+    if (bounding->goes && !rested) KM_TRY(skip(engine, err));
+    if (!engine->bounding || rests(engine)) return dense_pass(engine, !rested, err);
+    if (bounding->begins) KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
+    return launch_slots(engine, engine->kernels->bounds_end, err);
 }
 
 static km_status pass(km_cuda_engine *engine, km_error *err) {
+    KM_TRY(skipping_pass(engine, err));
     struct km_cuda_bounding *bounding = engine->bounding;
-    if (bounding->goes) KM_TRY(skip(engine, err));
-    if (!engine->bounding) { // they were dropped
-        KM_TRY(km_cuda_prepare(engine, err));
-        KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
-        return km_cuda_launch_stage(engine, KM_STAGE_PASS, err);
-    }
-    if (bounding->begins) KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
+    if (!bounding) return KM_OK;
     bounding->begins = 0;
     bounding->goes = 1;
     bounding->iterations++;
-    return launch_slots(engine, engine->kernels->bounds_end, err);
+    return KM_OK;
 }
 
 static km_status counters(const km_cuda_engine *engine, km_counters *out, km_error *err) {

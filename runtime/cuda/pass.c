@@ -60,11 +60,17 @@ static int readers_end(const km_cuda_kernels *kernels, int first) {
     return end;
 }
 
+// Labels that the plan's algorithm would have needed, which was dropped.
+static int is_idle(km_cuda_engine *engine, const char *kernel) {
+    return engine->skipping_dropped && km_cuda_loop(engine)->changes_min == 0 &&
+           strcmp(kernel, "km_tiled_track") == 0;
+}
+
 km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err) {
     const km_cuda_kernels *kernels = engine->kernels;
     for (int i = 0; i < kernels->facts.launches_count; i++) {
         const km_pass_launch *launch = &kernels->launches[i];
-        if (launch->stage != stage) continue;
+        if (launch->stage != stage || is_idle(engine, launch->kernel)) continue;
         KM_TRY(km_cuda_join_before(engine, launch->kernel, err));
         int end = engine->windows ? readers_end(kernels, i) : i;
         if (end > i) {

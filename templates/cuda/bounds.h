@@ -98,6 +98,7 @@ typedef struct km_bounds_args {
     const long long *pairs_at;     // where the pairs of each K begin; behind the last: how many a restart has
     int ks_count, rows;            // rows of one restart
     int slots_count;
+    int rests;           // 1: the dense design has had all runs in this pass
     const double *scale; // d: an integer of a sum is a coordinate times scale, a power of two
     double rest;         // what rounding to that leaves is kept as an integer, too, times this
     void *before;        // [restarts][rows][d]: where centroids were in the pass before

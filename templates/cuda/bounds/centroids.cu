@@ -229,12 +229,14 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
     args.totals[(run.row + j) * (D + 1) + f] = f < D ? total / args.scale[f] : total;
 }
 
-// The runs' next pass: those of the dense design have labels now.
+// The runs' next pass: those of the dense design have labels now. Where bounds rest it had all of them.
 extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
     km_bounds_end(const __grid_constant__ km_bounds_args args) {
     const int slot = blockIdx.y * BOUNDS_THREADS + threadIdx.x;
-    if (args.control->stop || slot >= args.slots_count || !args.active[slot]) return;
+    if (args.control->stop || slot >= args.slots_count) return;
     km_bounds_slot *own = args.slots + slot;
+    if (args.rests) own->mode = args.active[slot] ? BOUNDS_DENSE : BOUNDS_NEW;
+    if (!args.active[slot]) return;
     unsigned long long *counts = args.counts + slot * BOUNDS_COUNTS;
     if (own->mode == BOUNDS_DENSE) {
         counts[BOUNDS_PASSES] += 1;
