@@ -37,11 +37,11 @@
     X(expanded_tile, 0.07, "of 16 features, 8 columns of products")                                          \
     X(expanded_slot, 0.48, "of a slot: best two of its scores")                                              \
     X(expanded_nonzero, 0.5, "of a nonzero: its place in a tile")                                            \
-    X(expanded_move, 0.79, "of a nonzero and slot: additions, where labels change")                          \
-    X(expanded_added, 1.15, "of an addition of a nonzero to a sum, as the next three")                       \
-    X(anew_point, 16, "of sums made anew")                                                                   \
-    X(anew_product, 0.13, "and of 32 points, 16 columns, 8 features and 8 bits")                             \
-    X(anew_nonzero, 0.8, "and a nonzero")                                                                    \
+    X(expanded_move, 0.42, "H100: of a nonzero and slot: additions, where labels change")                    \
+    X(expanded_added, 0.65, "H100: of an addition of a nonzero to a sum, as the next three")                 \
+    X(anew_point, 12, "of sums made anew")                                                                   \
+    X(anew_product, 0.09, "and of 32 points, 16 columns, 8 features and 8 bits")                             \
+    X(anew_nonzero, 1.15, "and a nonzero")                                                                   \
     X(nonzeros_form, 1.2, "H200, bench/sparse_sets.py: of the form nonzeros, the rest is counted")           \
     /* tensor: cycles of a scheduler for 32 points */                                                        \
     X(tensor_overlap, 3, "H200: memory and products overlap less than in other designs")                     \

@@ -47,7 +47,7 @@ typedef struct expanded_panel {
 
 typedef struct expanded_shape {
     int64_t tiles_max; // of a panel
-    int64_t tiles, tiles_most, listed, panels_count;
+    int64_t tiles, tiles_most, panels_count;
     expanded_panel panels[PANELS_MAX];
     int16_t lane_columns[KS_MAX]; // where those of a K begin
     int64_t warps, blocks_per_sm, shared_bytes;
@@ -265,7 +265,6 @@ static const char *expanded_refused(const km_plan *plan) {
 // Lays the K list out over panels of at most so many tiles; 0: too many panels, or a K that no panel holds.
 static int lay_out(expanded_shape *shape, const km_plan *plan, int64_t tiles_max) {
     const km_spec *spec = &plan->spec;
-    enum { LISTED_MAX = 24 }; // moves of a point that a warp notes before it does them
     *shape = (expanded_shape){.tiles_max = tiles_max};
     for (int64_t i = 0; i < spec->clusters_count;) {
         if (shape->panels_count == PANELS_MAX) return 0;
@@ -282,9 +281,7 @@ static int lay_out(expanded_shape *shape, const km_plan *plan, int64_t tiles_max
             (expanded_panel){(int16_t)first, (int16_t)i, (int16_t)shape->tiles, (int16_t)tiles};
         shape->tiles += tiles;
         shape->tiles_most = km_max(shape->tiles_most, tiles);
-        shape->listed = km_max(shape->listed, i - first);
     }
-    if (spec->clusters_count <= LISTED_MAX) shape->listed = spec->clusters_count;
     return 1;
 }
 
@@ -293,7 +290,7 @@ static int64_t expanded_bytes(const expanded_shape *shape, const km_plan *plan) 
     enum { FACTS = 32, QUEUE = 64, CONTEXT = 208 };
     int64_t restarts = columns_of(plan) / plan->clusters_sum, slots = slots_of(plan);
     int64_t warp = steps_of(plan) * TILE * 32 + 16 + 2 * slots * TILE * label_bytes(plan) +
-                   shape->listed * TILE * 4 + TILE + QUEUE * (has_many_candidates(plan) ? 16 : 12);
+                   QUEUE * (8 + (has_many_candidates(plan) ? 16 : 12));
     int64_t sums = columns_of(plan) * (plan->spec.features + 1) * 8;
     return CONTEXT + restarts * shape->tiles * steps_of(plan) * 256 + km_round_up(sums, 16) + slots * FACTS +
            shape->warps * km_round_up(warp, 16);
@@ -337,7 +334,7 @@ typedef struct masks_shape {
 } masks_shape;
 
 static masks_shape masks_of(const km_plan *plan) {
-    enum { ROWS_MAX = 5, WARPS = 8, POINTS = 128, PITCH = 20, WORKSPACE = 160 };
+    enum { ROWS_MAX = 5, WARPS = 8, POINTS = 128, PITCH = 20, WORKSPACE = 384 };
     int64_t row_tiles = km_divide_up(columns_of(plan), 16), pairs = km_divide_up(plan->spec.features + 1, 16);
     masks_shape shape = {.row_groups = km_divide_up(row_tiles, ROWS_MAX)};
     shape.rows = km_divide_up(row_tiles, shape.row_groups);
@@ -364,9 +361,12 @@ static double anew_cycles(const km_plan *plan) {
                                   measured.anew_nonzero * nonzeros_of(plan));
 }
 
-// How many labels of 1,024 points must have changed in a pass so that the next one makes sums anew.
+// How many labels of 1,024 points must have changed in a pass so that the next one makes sums anew, where about half as
+// many will change. A warp that moves points waits for their nonzeros: the fewer warps there are, the longer it takes.
 static int64_t anew_changes(const km_plan *plan) {
-    double moved = 2 * measured.expanded_added * (nonzeros_of(plan) + 1);
+    const expanded_shape *shape = &((const sparse_layout *)plan->layout)->expanded;
+    double waits = 24 / (double)(shape->warps * shape->blocks_per_sm);
+    double moved = 2 * measured.expanded_added * (nonzeros_of(plan) + 1) * waits * waits;
     return (int64_t)(1024 * anew_cycles(plan) / moved);
 }
 
@@ -515,7 +515,6 @@ static void name_expanded(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "fours", fours_of(plan));
     km_env_set_int(env, "anew_changes", anew_changes(plan));
     km_env_set_int(env, "fragment_tiles", shape->tiles);
-    km_env_set_int(env, "listed", shape->listed);
     // sm_100: more steps at a time take more registers than there are.
     km_env_set_int(env, "steps_at_once",
                    plan->spec.target.arch >= 100 ? 1

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-//@ need steps_at_once panels fragment_tiles listed block grid blocks_per_sm index_type code_bits
+//@ need steps_at_once panels fragment_tiles block grid blocks_per_sm index_type code_bits
 //@ words cuda/words.cu
 //@ include cuda/head.h
 //@ verbatim cuda/sparse/points.h
 //@ use unroll_for unroll_1_for warp_sum warp_max halves low_half mma_f16 ldmatrix_x4 shared_address
-//@ use prmt mma_s8 mma_s8_u8
+//@ use prmt_by mma_s8 mma_s8_u8
 
 // The pass, design `sparse_warps`, form `expanded`: points in the layout CSR, up to a few hundred features, float32.
 //
@@ -34,9 +34,8 @@ enum {
     EIGHT_BYTES = TILE * 16, // of a tile: 8 features of each point
     TILE_BYTES = 2 * STEPS * EIGHT_BYTES,
     FRAGMENT_TILES = $fragment_tiles, // of a restart's centroids: 8 columns of products each
-    LISTED = $listed,       // moves of a point that are noted: all slots of a restart, or of a panel
-    CODE_BITS = $code_bits, // of an index in a slot, in place of a score's last bits
-    QUEUE = 64,             // ambiguous points of a warp that wait
+    CODE_BITS = $code_bits,           // of an index in a slot, in place of a score's last bits
+    QUEUE = 64,                       // ambiguous points of a warp that wait; and moves
     //@ if sums_anew
     ANEW_CHANGES = $anew_changes, // of 1,024 points' labels: from there on sums are made anew (masks.cu)
     //@ end

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 //@ if sums_anew
-//@ use prmt_by
 // Sums anew: of all points instead of those whose label changed, by matrix products. One factor has a row for each
 // column of centroids and a byte for each point, 1 where the point is that centroid's; the other one byte of the number
 // of each point and feature. Four products, of 8 bits of the numbers each, are exact in 32 bits, and so is the sum.
@@ -24,16 +23,19 @@ enum {
     MASK_AHEAD = 2,                   // reads of a thread at a time
     MASK_SPAN = 65536,                // batches of a block whose sums 32 bits hold
     SELECTORS_PITCH = 20,             // words of a four: other banks than the next ones'
-    FOURS = $fours                    // of all slots: four centroids of a slot each
+    FOURS = $fours,                   // of all slots: four centroids of a slot each
+    MASK_ITEMS = FOURS * (MASK_POINTS / 4),
+    MASK_LABELS = MASK_ITEMS <= MASK_BLOCK ? 1 : 2, // the same of labels
+    MASK_DIGIT = MASK_FEATURES * MASK_POINTS        // bytes of a digit of a batch's numbers
 };
 static_assert(MASK_OWN * MASK_SPLIT <= MASK_WARPS, "each group of rows has a warp with each pair");
 static_assert(FOURS * SELECTORS_PITCH < 1 << 16, "two places of selectors lie in a word");
 static_assert((long long)MASK_SPAN * MASK_POINTS * 255 < 1ll << 32, "bytes of a span add up in 32 bits");
 
 // Shared memory of a block. While products read one batch, the next one is written.
-struct __align__(16) km_mask_memory {
-    km_workspace workspace; // here it takes no registers
-    __align__(16) int numbers[2][MASK_FEATURES][MASK_POINTS];
+struct __align__(128) km_mask_memory {
+    km_workspace workspace;                                 // here it takes no registers
+    __align__(128) unsigned char digits[2][4 * MASK_DIGIT]; // bytes of numbers: [digit][feature][point]
     // For 4 points and four centroids a word's half says which one's each point is: a digit below 4, or none's.
     unsigned selectors[2][FOURS][SELECTORS_PITCH];
     unsigned fours[FOURS]; // the slot << 8, and which four of it
@@ -45,16 +47,16 @@ constexpr int MASK_BYTES = (int)sizeof(km_mask_memory);
 struct km_mask_input {
     uint4 entries[MASK_AHEAD];
     int4 numbers[MASK_AHEAD];
-    unsigned labels[MASK_AHEAD];
+    unsigned labels[MASK_LABELS];
 };
 
 __device__ __forceinline__ km_mask_memory &km_masks() {
     return *(km_mask_memory *)km_shared;
 }
 
-// Where packs of four points lie in a feature's numbers: features that are read together in different banks.
-__device__ __forceinline__ unsigned km_pack_mask(unsigned f) {
-    return (f & 1) << 2 | (f >> 1 & 3);
+// Where a point's byte lies among those of a feature: eight features that are read together in different banks.
+__device__ __forceinline__ unsigned km_digit_at(unsigned f, unsigned point) {
+    return f * MASK_POINTS + (((point >> 4) ^ (f & 7)) << 4 | (point & 15));
 }
 
 // Four labels of a slot, from a point of the batch on; a slot without labels has none that is a centroid's.
@@ -106,22 +108,12 @@ __device__ __forceinline__ void km_write_numbers(const km_pass_args &args, int s
         const unsigned own = f - (unsigned)first_feature;
         if (values[u] == 0 || (MASK_PARTS > 1 && own >= MASK_FEATURES)) continue;
         if (values[u] != LARGE)
-            km_masks().numbers[stage][own][((point >> 2 ^ km_pack_mask(f)) << 2) | (point & 3)] = values[u];
+            KM_UNROLL_FOR (int i = 0; i < 4; i++)
+                km_masks().digits[stage][i * MASK_DIGIT + km_digit_at(own, point)] =
+                    (unsigned char)((unsigned)values[u] >> 8 * i);
         else
             km_add_large(args, tile * TILE + (point & (TILE - 1)), f);
     }
-}
-
-// The bytes of four numbers, digit by digit.
-__device__ __forceinline__ void km_digits_of(unsigned (&digits)[4][2], int half, const int4 &numbers) {
-    const unsigned low01 = km_prmt<0x5140>((unsigned)numbers.x, (unsigned)numbers.y),
-                   low23 = km_prmt<0x5140>((unsigned)numbers.z, (unsigned)numbers.w),
-                   high01 = km_prmt<0x7362>((unsigned)numbers.x, (unsigned)numbers.y),
-                   high23 = km_prmt<0x7362>((unsigned)numbers.z, (unsigned)numbers.w);
-    digits[0][half] = km_prmt<0x5410>(low01, low23);
-    digits[1][half] = km_prmt<0x7632>(low01, low23);
-    digits[2][half] = km_prmt<0x5410>(high01, high23);
-    digits[3][half] = km_prmt<0x7632>(high01, high23);
 }
 
 // Where the entries of the tile of a batch are that the thread's warp reads; none behind the last tile.
@@ -141,11 +133,12 @@ __device__ __forceinline__ void km_read_batch(km_mask_input &input, const km_pas
         const long long at = place.x + (long long)first + a * step;
         input.numbers[a] = is_there ? __ldg((const int4 *)workspace.numbers + at) : int4{0, 0, 0, 0};
         if (is_there) input.entries[a] = __ldg((const uint4 *)workspace.entries + at);
+    }
+    KM_UNROLL_FOR (int a = 0; a < MASK_LABELS; a++)
         input.labels[a] = (long long)batch * MASK_POINTS < args.n
                               ? km_four_labels(args, workspace, (long long)batch * MASK_POINTS,
                                                (int)threadIdx.x + a * MASK_BLOCK)
                               : ~0u;
-    }
     KM_UNROLL_1_FOR (unsigned at = first + MASK_AHEAD * step; at < place.y; at += step) {
         km_prefetch((const uint4 *)workspace.entries + place.x + at);
         km_prefetch((const uint4 *)workspace.numbers + place.x + at);
@@ -162,14 +155,15 @@ __device__ __forceinline__ void km_write_batch(const km_mask_input &input, const
     const int first_feature = (int)blockIdx.y * MASK_FEATURES;
     KM_UNROLL_FOR (int a = 0; a < MASK_AHEAD; a++) {
         km_write_numbers(args, stage, tile, first_feature, input.entries[a], input.numbers[a]);
-        km_write_selector(stage, (int)threadIdx.x + a * MASK_BLOCK, input.labels[a]);
     }
+    KM_UNROLL_FOR (int a = 0; a < MASK_LABELS; a++)
+        km_write_selector(stage, (int)threadIdx.x + a * MASK_BLOCK, input.labels[a]);
     KM_UNROLL_1_FOR (unsigned at = first + MASK_AHEAD * step; at < place.y; at += step)
         km_write_numbers(args, stage, tile, first_feature,
                          __ldg((const uint4 *)workspace.entries + place.x + at),
                          __ldg((const int4 *)workspace.numbers + place.x + at));
     if ((long long)batch * MASK_POINTS >= args.n) return;
-    KM_UNROLL_1_FOR (int item = (int)threadIdx.x + MASK_AHEAD * MASK_BLOCK; item < FOURS * (MASK_POINTS / 4);
+    KM_UNROLL_1_FOR (int item = (int)threadIdx.x + MASK_LABELS * MASK_BLOCK; item < MASK_ITEMS;
                      item += MASK_BLOCK)
         km_write_selector(stage, item, km_four_labels(args, workspace, (long long)batch * MASK_POINTS, item));
 }
@@ -204,17 +198,17 @@ __device__ __forceinline__ void km_find_rows(km_mask_rows &rows) {
 
 // Adds a batch in shared memory to the warp's sums.
 __device__ __forceinline__ void km_add_batch(km_mask_sums &sums, const km_mask_rows &rows, int stage) {
-    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const unsigned lane = threadIdx.x % 32, t = lane % 4;
     const int own = (int)(threadIdx.x / 32) % MASK_OWN;
-    const int *numbers = km_masks().numbers[stage][own / MASK_ROW_GROUPS * 16 + g];
+    // of the lane: a row of a matrix, which has 16 points of a feature; two of 16 points of each eight features
+    const unsigned feature = own / MASK_ROW_GROUPS * 16 + lane / 16 * 8 + lane % 8,
+                   row_at = km_shared_address(km_masks().digits[stage]) + feature * MASK_POINTS;
     const unsigned *selectors = &km_masks().selectors[stage][0][0] + t;
     KM_UNROLL_1_FOR (int step = (int)(threadIdx.x / 32) / MASK_OWN; step < MASK_TILES; step += MASK_SPLIT) {
-        unsigned digits[2][4][2];
-        KM_UNROLL_FOR (int half = 0; half < 2; half++)
-            KM_UNROLL_FOR (int eight = 0; eight < 2; eight++)
-                km_digits_of(digits[eight], half,
-                             *(const int4 *)(numbers + eight * 8 * MASK_POINTS + step * TILE +
-                                             ((half * 4 + t) ^ km_pack_mask(g)) * 4));
+        unsigned digits[4][4]; // of each digit: two halves of the step's points for each eight features
+        KM_UNROLL_FOR (int i = 0; i < 4; i++)
+            km_ldmatrix_x4(digits[i],
+                           row_at + i * MASK_DIGIT + (((2 * step + lane / 8 % 2) ^ (lane & 7)) << 4));
         KM_UNROLL_FOR (int row = 0; row < MASK_ROWS; row++) {
             unsigned masks[4];
             KM_UNROLL_FOR (int r = 0; r < 2; r++) {
@@ -224,8 +218,9 @@ __device__ __forceinline__ void km_add_batch(km_mask_sums &sums, const km_mask_r
             }
             KM_UNROLL_FOR (int eight = 0; eight < 2; eight++) {
                 int(&own)[4][4] = sums[row][eight];
-                KM_UNROLL_FOR (int i = 0; i < 3; i++) km_mma_s8_u8(own[i], masks, digits[eight][i], own[i]);
-                km_mma_s8(own[3], masks, digits[eight][3], own[3]); // the last byte has the sign
+                KM_UNROLL_FOR (int i = 0; i < 3; i++)
+                    km_mma_s8_u8(own[i], masks, digits[i] + 2 * eight, own[i]);
+                km_mma_s8(own[3], masks, digits[3] + 2 * eight, own[3]); // the last byte has the sign
             }
         }
     }
@@ -280,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(MASK_BLOCK, 1)
             const int ahead = batch + step < end ? batch + step : batches;
             km_read_batch(input, args, workspace, ahead, place);
             next = km_mask_place(workspace, ahead < end ? ahead + step : batches, tiles);
-            uint4 *cleared = (uint4 *)km_masks().numbers[stage ^ 1];
+            uint4 *cleared = (uint4 *)km_masks().digits[stage ^ 1];
             for (int at = (int)threadIdx.x; at < MASK_FEATURES * MASK_POINTS / 4; at += MASK_BLOCK)
                 cleared[at] = uint4{0, 0, 0, 0};
             if (batch >= first && has_sums) km_add_batch(sums, rows, stage);

@@ -24,13 +24,17 @@ struct km_waiting {
     km_candidates candidates;
 };
 
+// A point that moves, and waits for that.
+struct __align__(8) km_move {
+    unsigned sums; // where in `low` the sums lie that it joins, and << 16 leaves
+    unsigned point;
+};
+
 // Shared memory of a warp.
 struct __align__(16) km_warp_memory {
     unsigned char tile[TILE_BYTES + 16]; // behind it lie the entries that fill up a tile's
     km_label labels[2][SLOTS][TILE];     // those of the pass before, of this tile and of the next one
-    unsigned moves[LISTED]
-                  [TILE];       // of each point: where in `low` the sums lie that it joins, and << 16 leaves
-    unsigned char counts[TILE]; // how many moves
+    km_move moves[QUEUE];
     km_waiting queue[QUEUE];
 };
 
@@ -77,9 +81,9 @@ struct km_tile {
     unsigned index, first, count; // first entry and how many, in fours
     unsigned bounds;              // of the lane's point
     bool valid;
-    int moves;  // of the lane's point
     int stage;  // where its labels are
     int queued; // of the warp's queue
+    int moves;  // of the warp's that wait
     //@ if sums_anew
     unsigned changes; // labels of the lane's points that changed
     //@ end
@@ -123,69 +127,97 @@ static __device__ __noinline__ void km_move_long(unsigned to, unsigned from, boo
     }
 }
 
-// Moves a nonzero of a point of a tile, whose number has more than 31 bits.
-static __device__ __noinline__ void km_move_large(unsigned tile, unsigned point, unsigned f) {
-    const km_warp_memory &memory = km_warp_memory_of();
-    const long long i = tile * (long long)TILE + point;
-    const km_row row = km_row_of(km_memory().points, i);
+// Moves a nonzero of a point, whose number has more than 31 bits.
+static __device__ __noinline__ void km_move_large(const km_move &move, unsigned f) {
+    const km_row row = km_row_of(km_memory().points, move.point);
     unsigned at = 0;
-    while (((const km_index *)km_memory().points.indices)[row.begin + at] != f) at++;
+    while (at < row.count && ((const km_index *)km_memory().points.indices)[row.begin + at] != f) at++;
+    if (at == row.count) return;
     const long long number =
         km_number_of(((const float *)km_memory().points.values)[row.begin + at],
-                     km_weight_of(*km_memory().args, i), km_memory().workspace.scales[f]);
-    for (int m = 0; m < memory.counts[point]; m++) {
-        const unsigned move = memory.moves[m][point];
-        km_move_long((move & 0xffff) + f, (move >> 16) + f, move >> 16 != NONE, number);
-    }
+                     km_weight_of(*km_memory().args, move.point), km_memory().workspace.scales[f]);
+    km_move_long((move.sums & 0xffff) + f, (move.sums >> 16) + f, move.sums >> 16 != NONE, number);
 }
 
-// Does the moves of a tile's points: a lane has four nonzeros at a time.
-__device__ __forceinline__ void km_do_moves(km_tile &tile) {
+// Does the last moves that wait, up to 32: entry after entry, a lane each, whatever point they are of.
+static __device__ __noinline__ void km_do_moves(int first, int count) {
+    constexpr int AT_ONCE = 4;
     const unsigned lane = threadIdx.x % 32;
-    if (!__any_sync(ALL, tile.moves)) return;
-    km_warp_memory &memory = km_warp_memory_of();
-    memory.counts[km_point_of(lane)] = (unsigned char)tile.moves;
-    tile.moves = 0;
+    const km_workspace &workspace = km_memory().workspace;
     __syncwarp();
-    const uint4 *entries = (const uint4 *)km_memory().workspace.entries + tile.first;
-    const int4 *numbers = (const int4 *)km_memory().workspace.numbers + tile.first;
-    for (unsigned at = lane; at < tile.count; at += 32) {
-        const uint4 entry = __ldg(entries + at);
-        const int4 number = __ldg(numbers + at);
-        const unsigned words[4] = {entry.x, entry.y, entry.z, entry.w};
-        int values[4] = {number.x, number.y, number.z, number.w}, counts[4], most = 0;
-        unsigned points[4], features[4], large = 0;
-        KM_UNROLL_FOR (int u = 0; u < 4; u++) {
-            points[u] = words[u] >> 20 & (TILE - 1);
-            features[u] = words[u] >> 25 << 3 | (words[u] >> 17 & 7);
-            counts[u] = values[u] ? memory.counts[points[u]] : 0;
-            most = max(most, counts[u]);
-            if (values[u] != LARGE) continue;
-            large |= counts[u] ? 1u << u : 0;
-            values[u] = 0;
+    km_move move = {0, 0};
+    unsigned own = 0;
+    long long entry = 0; // the point's first one
+    if ((int)lane < count) {
+        move = km_warp_memory_of().moves[first + lane];
+        const km_row row = km_row_of(km_memory().points, move.point);
+        const long long tile = move.point / TILE;
+        own = row.count + POINT_ENTRIES;
+        entry = 4ll * __ldg(workspace.tiles + tile).x + row.begin -
+                km_row_of(km_memory().points, tile * TILE).begin + POINT_ENTRIES * (move.point % TILE);
+        //@ if weighted
+        if (own == 0) { // what it finds joins and leaves the same sum
+            move.sums = 0;
+            own = 1;
         }
-        for (int i = 0; i < most; i++) {
-            unsigned moves[4];
-            int before[2][4];
-            KM_UNROLL_FOR (int u = 0; u < 4; u++) moves[u] = memory.moves[i < counts[u] ? i : 0][points[u]];
-            KM_UNROLL_FOR (int u = 0; u < 4; u++) {
-                const int joining = i < counts[u] ? values[u] : 0,
-                          leaving = moves[u] >> 16 == NONE ? 0 : joining;
-                const unsigned to = (moves[u] & 0xffff) + features[u], from = (moves[u] >> 16) + features[u];
-                before[0][u] = km_add_low(to, joining);
-                before[1][u] = km_add_low(from, -leaving);
-            }
-            KM_UNROLL_FOR (int u = 0; u < 4; u++) {
-                const int joining = i < counts[u] ? values[u] : 0,
-                          leaving = moves[u] >> 16 == NONE ? 0 : joining;
-                km_carry((moves[u] & 0xffff) + features[u], before[0][u], joining);
-                km_carry((moves[u] >> 16) + features[u], before[1][u], -leaving);
-            }
+        //@ end
+    }
+    unsigned end = own;
+    KM_UNROLL_FOR (unsigned width = 1; width < 32; width *= 2) {
+        const unsigned before = __shfl_up_sync(ALL, end, width);
+        if (lane >= width) end += before;
+    }
+    const unsigned begin = end - own, total = __shfl_sync(ALL, end, 31);
+    entry -= begin;
+    int begun = -1; // moves that began before, less one
+    for (unsigned base = 0; base < total; base += 32 * AT_ONCE) {
+        unsigned sums[AT_ONCE], features[AT_ONCE];
+        int values[AT_ONCE], before[2][AT_ONCE], from[AT_ONCE];
+        bool large = false;
+        KM_UNROLL_FOR (int u = 0; u < AT_ONCE; u++) {
+            const unsigned at = base + 32 * u, ahead = begin - at;
+            const unsigned starts = __reduce_or_sync(ALL, own && ahead < 32 ? 1u << ahead : 0);
+            from[u] = begun + __popc(starts & ((2u << lane) - 1));
+            begun += __popc(starts);
+            sums[u] = __shfl_sync(ALL, move.sums, from[u]);
+            const long long found = at + lane + __shfl_sync(ALL, entry, from[u]);
+            const bool is_there = at + lane < total;
+            const unsigned word = is_there ? __ldg(workspace.entries + found) : 0;
+            values[u] = is_there ? __ldg(workspace.numbers + found) : 0;
+            features[u] = word >> 25 << 3 | (word >> 17 & 7);
         }
-        KM_UNROLL_FOR (int u = 0; u < 4; u++)
-            if (large >> u & 1) km_move_large(tile.index, points[u], features[u]);
+        KM_UNROLL_FOR (int u = 0; u < AT_ONCE; u++) {
+            large |= values[u] == LARGE;
+            const int joining = values[u] == LARGE ? 0 : values[u],
+                      leaving = sums[u] >> 16 == NONE ? 0 : joining;
+            before[0][u] = km_add_low((sums[u] & 0xffff) + features[u], joining);
+            before[1][u] = km_add_low((sums[u] >> 16) + features[u], -leaving);
+        }
+        KM_UNROLL_FOR (int u = 0; u < AT_ONCE; u++) {
+            const int joining = values[u] == LARGE ? 0 : values[u],
+                      leaving = sums[u] >> 16 == NONE ? 0 : joining;
+            km_carry((sums[u] & 0xffff) + features[u], before[0][u], joining);
+            km_carry((sums[u] >> 16) + features[u], before[1][u], -leaving);
+        }
+        if (!__any_sync(ALL, large)) continue;
+        KM_UNROLL_FOR (int u = 0; u < AT_ONCE; u++) {
+            const km_move own_move = {sums[u], __shfl_sync(ALL, move.point, from[u])};
+            if (values[u] == LARGE) km_move_large(own_move, features[u]);
+        }
     }
     __syncwarp();
+}
+
+// Notes the moves of these lanes' points.
+__device__ __forceinline__ void km_note_moves(km_tile &tile, unsigned lanes, unsigned sums) {
+    const unsigned lane = threadIdx.x % 32;
+    if (lanes >> lane & 1)
+        km_warp_memory_of().moves[tile.moves + __popc(lanes & ~(ALL << lane))] = {
+            sums, tile.index * TILE + km_point_of(lane)};
+    tile.moves += __popc(lanes);
+    if (tile.moves < 32) return;
+    tile.moves -= 32;
+    km_do_moves(tile.moves, 32);
 }
 
 // Scores of a point and two columns, in double, over its nonzeros in their order.
@@ -284,48 +316,42 @@ __device__ __forceinline__ void km_defer(km_tile &tile, unsigned lanes, int slot
     km_resolve(tile.queued, 32);
 }
 
-// What is known of the lane's point in a slot before its scores are; read early, as reading takes a while.
-struct km_before {
-    km_margin margin;
-    int old, active, begun;
+// What is known of the lane's point in a slot when its scores are: in the last bits of the best one is its label.
+struct km_found {
+    float best, limit; // by how much it must be above all others
+    int old;           // the label of the pass before
+    bool is_clear;
 };
 
-__device__ __forceinline__ km_before km_before_of(const km_tile &tile, int slot) {
-    const km_slot_facts &facts = km_memory().facts[slot];
-    return {facts.margin, km_warp_memory_of().labels[tile.stage][slot][km_point_of(threadIdx.x % 32)],
-            facts.active, facts.begun};
-}
-
-// By how much the lane's point must be nearer to a centroid of a slot than to all others.
-__device__ __forceinline__ float km_limit_of(const km_tile &tile, const km_before &before) {
-    return fmaf(km_low_half(tile.bounds), before.margin.by_norm,
-                fmaf(km_low_half(tile.bounds >> 16), before.margin.by_rest, before.margin.least));
-}
-
 // Stores the label of the lane's point in a slot, unless the point is ambiguous; returns the lanes whose point is.
-__device__ __forceinline__ unsigned km_decide(km_tile &tile, const km_before &before, int slot, int label,
-                                              bool is_clear) {
+__device__ __forceinline__ unsigned km_decide(km_tile &tile, const km_found &found, int slot) {
     const unsigned point = km_point_of(threadIdx.x % 32);
-    const bool takes_part = tile.valid && before.active, ambiguous = takes_part && !is_clear;
-    if (takes_part && !ambiguous && (before.old != label || !before.begun)) {
-        const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
-                       from = first + before.old * (D + 1);
-        if (before.old != label) {
-            km_labels_of(*km_memory().args, km_memory().workspace,
-                         slot)[tile.index * (long long)TILE + point] = (km_label)label;
-            //@ if track_labels
-            atomicAdd(&km_memory().facts[slot].changes, 1u);
-            //@ end
-        }
-        //@ if sums_anew
-        tile.changes++;
+    const int label = (int)(__float_as_uint(found.best) & CODE);
+    const bool begun = km_memory().facts[slot].begun,
+               takes_part = tile.valid && km_memory().facts[slot].active,
+               ambiguous = takes_part && !found.is_clear;
+    const bool moves = takes_part && !ambiguous && (found.old != label || !begun);
+    if (moves && found.old != label) {
+        km_labels_of(*km_memory().args, km_memory().workspace, slot)[tile.index * (long long)TILE + point] =
+            (km_label)label;
+        //@ if track_labels
+        atomicAdd(&km_memory().facts[slot].changes, 1u);
         //@ end
-        if (!km_makes_anew())
-            km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
+    }
+    //@ if sums_anew
+    tile.changes += moves;
+    //@ end
+    const unsigned lanes = __ballot_sync(ALL, moves);
+    if (lanes) {
+        const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
+                       from = first + found.old * (D + 1);
+        if (!km_makes_anew()) km_note_moves(tile, lanes, to | (begun ? from : NONE) << 16);
         //@ if weighted
-        km_move_long(to + D, from + D, before.begun,
-                     km_number_of(1.0f, km_weight_of(*km_memory().args, tile.index * (long long)TILE + point),
-                                  km_memory().workspace.scales[D]));
+        if (moves)
+            km_move_long(to + D, from + D, begun,
+                         km_number_of(1.0f,
+                                      km_weight_of(*km_memory().args, tile.index * (long long)TILE + point),
+                                      km_memory().workspace.scales[D]));
         //@ end
     }
     return __ballot_sync(ALL, ambiguous);
@@ -380,13 +406,15 @@ __device__ __forceinline__ km_candidates km_candidates_of(const float (&sums)[2]
     return seen[0] & ~(km_candidates)0 >> (sizeof(km_candidates) * 8 - K);
 }
 
-// Labels of the slots of K list entries I to END - 1 of a restart; the lane's scores of the first are in COLUMN and the
-// next ones of `sums`.
-template <int I, int END, int COLUMN, int TILES>
-__device__ __forceinline__ void km_label_slots(const float (&sums)[2][TILES][4], km_tile &tile, int restart) {
+// Finds the best scores of K list entries I to END - 1 of a restart, of which FIRST is the panel's first; the lane's
+// scores of I are in COLUMN and the next ones of `sums`. Without branches: what one slot waits for, another fills.
+template <int I, int FIRST, int END, int COLUMN, int TILES>
+__device__ __forceinline__ void km_find_slots(km_found (&slots)[END - FIRST],
+                                              const float (&sums)[2][TILES][4], const km_tile &tile,
+                                              int restart) {
     if constexpr (I < END) {
         constexpr int WIDTH = km_lane_columns(I);
-        const km_before before = km_before_of(tile, restart * KS + I);
+        const int slot = restart * KS + I;
         km_best_two found[4]; // of rows lane / 4 + 8 q
         KM_UNROLL_FOR (int j = 0; j < WIDTH; j++)
             KM_UNROLL_FOR (int q = 0; q < 4; q++) {
@@ -399,14 +427,27 @@ __device__ __forceinline__ void km_label_slots(const float (&sums)[2][TILES][4],
             }
         km_exchange<2>(found);
         km_exchange<1>(found);
-        const float limit = km_limit_of(tile, before);
-        const unsigned lanes =
-            km_decide(tile, before, restart * KS + I, __float_as_uint(found[0].best) & CODE,
-                      found[0].best - found[0].second > limit);
+        const km_margin margin = km_memory().facts[slot].margin;
+        const float limit = fmaf(km_low_half(tile.bounds), margin.by_norm,
+                                 fmaf(km_low_half(tile.bounds >> 16), margin.by_rest, margin.least));
+        slots[I - FIRST] = {found[0].best, limit,
+                            km_warp_memory_of().labels[tile.stage][slot][km_point_of(threadIdx.x % 32)],
+                            found[0].best - found[0].second > limit};
+        km_find_slots<I + 1, FIRST, END, COLUMN + WIDTH>(slots, sums, tile, restart);
+    }
+}
+
+// Labels of the same.
+template <int I, int FIRST, int END, int COLUMN, int TILES>
+__device__ __forceinline__ void km_label_slots(const km_found (&slots)[END - FIRST],
+                                               const float (&sums)[2][TILES][4], km_tile &tile, int restart) {
+    if constexpr (I < END) {
+        const km_found &found = slots[I - FIRST];
+        const unsigned lanes = km_decide(tile, found, restart * KS + I);
         if (lanes)
             km_defer(tile, lanes, restart * KS + I,
-                     km_candidates_of<km_k_at(I), COLUMN>(sums, __fsub_rd(found[0].best, limit)));
-        km_label_slots<I + 1, END, COLUMN + WIDTH>(sums, tile, restart);
+                     km_candidates_of<km_k_at(I), COLUMN>(sums, __fsub_rd(found.best, found.limit)));
+        km_label_slots<I + 1, FIRST, END, COLUMN + km_lane_columns(I)>(slots, sums, tile, restart);
     }
 }
 
@@ -434,8 +475,9 @@ __device__ __forceinline__ void km_label_panel(km_tile &tile, int restart) {
             KM_UNROLL_FOR (int m = 0; m < 2; m++) km_mma_f16(sums[m][t], points[m], columns, sums[m][t]);
         }
     }
-    km_label_slots<FIRST, END, 0>(sums, tile, restart);
-    if (LISTED < KS) km_do_moves(tile);
+    km_found slots[END - FIRST];
+    km_find_slots<FIRST, FIRST, END, 0>(slots, sums, tile, restart);
+    km_label_slots<FIRST, FIRST, END, 0>(slots, sums, tile, restart);
 }
 
 // Brings the line of an address to the cache.
@@ -454,7 +496,7 @@ __device__ __forceinline__ km_tile km_load_tile(const km_pass_args &args, unsign
                                                 int stage) {
     const unsigned lane = threadIdx.x % 32;
     const long long first = index * (long long)TILE, i = first + km_point_of(lane);
-    km_tile tile = {index, place.x, place.y, 0, i < args.n, 0, stage, 0};
+    km_tile tile = {index, place.x, place.y, 0, i < args.n, stage, 0, 0};
     if (first >= args.n) return tile;
     if (tile.valid) tile.bounds = __ldg(km_memory().workspace.bounds + i);
     constexpr int WORDS = TILE * (int)sizeof(km_label) / 4; // of a slot
@@ -511,7 +553,6 @@ __device__ __forceinline__ void km_label_tile(km_tile &tile) {
         //@ for panel in panels
         km_label_panel<$panel_first, $panel_end, $panel_fragments, $panel_tiles>(tile, restart);
         //@ end
-        if (LISTED >= KS) km_do_moves(tile);
     }
     __syncwarp();
     km_clear_tile();
@@ -554,11 +595,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         place = km_place_of(index + 2 * step, tiles);
         km_label_tile(tile);
         next.queued = tile.queued;
+        next.moves = tile.moves;
         //@ if sums_anew
         next.changes = tile.changes;
         //@ end
         tile = next;
     }
+    if (tile.moves) km_do_moves(0, tile.moves);
     if (tile.queued) km_resolve(0, tile.queued);
     //@ if sums_anew
     atomicAdd(&shared.changes, tile.changes);

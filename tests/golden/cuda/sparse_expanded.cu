@@ -16,10 +16,9 @@
     EIGHT_BYTES = TILE * 16, // of a tile: 8 features of each point
     TILE_BYTES = 2 * STEPS * EIGHT_BYTES,
     FRAGMENT_TILES = 12,             // of a restart's centroids: 8 columns of products each
-    LISTED = 11,                     // moves of a point that are noted: all slots of a restart, or of a panel
     CODE_BITS = 4,                   // of an index in a slot, in place of a score's last bits
-    QUEUE = 64,                      // ambiguous points of a warp that wait
-    ANEW_CHANGES = 4185,             // of 1,024 points' labels: from there on sums are made anew (masks.cu)
+    QUEUE = 64,                      // ambiguous points of a warp that wait; and moves
+    ANEW_CHANGES = 1409,             // of 1,024 points' labels: from there on sums are made anew (masks.cu)
     POINT_ENTRIES = WEIGHTED ? 0 : 1 // a point's weight is an entry, unless weights need more than 31 bits
 };
 static_assert(int(D) <= int(KM_SPARSE_LONG), "a row may be too long for a warp");
@@ -205,7 +204,7 @@ struct __align__(16) km_slot_facts {
 // A set of centroids of a slot.
 typedef unsigned km_candidates;
 
-// ... 3 definitions
+// ... 4 definitions
 
 // Dynamic shared memory. Functions find all they need here, which takes no registers.
 struct __align__(16) km_shared_memory {
@@ -234,13 +233,16 @@ struct km_tile {
     unsigned index, first, count; // first entry and how many, in fours
     unsigned bounds;              // of the lane's point
     bool valid;
-    int moves;        // of the lane's point
     int stage;        // where its labels are
     int queued;       // of the warp's queue
+    int moves;        // of the warp's that wait
     unsigned changes; // labels of the lane's points that changed
 };
 
-// ... 8 definitions
+// ... 6 definitions
+// ... lines of a template
+    // ... lines of a template
+// ... 2 definitions
 
 // The lowest candidate, which is taken out of the set.
 __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
@@ -249,27 +251,31 @@ __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
         }
         if (old != label || !facts.begun) atomicAdd(&km_memory().changes, 1u);
         // ... lines of a template
-// ... 4 definitions
+// ... 2 definitions
 // ... lines of a template
-        }
-        tile.changes++;
-        if (!km_makes_anew())
-            km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
+    }
+    tile.changes += moves;
+    const unsigned lanes = __ballot_sync(ALL, moves);
+    if (lanes) {
+        const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
+                       from = first + found.old * (D + 1);
+        if (!km_makes_anew()) km_note_moves(tile, lanes, to | (begun ? from : NONE) << 16);
     }
     return __ballot_sync(ALL, ambiguous);
 }
 
-// ... 14 definitions
+// ... 15 definitions
 // ... lines of a template
         km_label_panel<0, 7, 0, 6>(tile, restart);
         km_label_panel<7, 11, 6, 6>(tile, restart);
-        // ... lines of a template
+    // ... lines of a template
         shared.anew = km_sums_anew(shared.workspace, args.n);
         shared.changes = 0;
     // ... lines of a template
         next.changes = tile.changes;
         tile = next;
     }
+    if (tile.moves) km_do_moves(0, tile.moves);
     if (tile.queued) km_resolve(0, tile.queued);
     atomicAdd(&shared.changes, tile.changes);
     __syncthreads();
@@ -279,8 +285,6 @@ __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
             atomicAdd(workspace.sums + at,
                       (unsigned long long)(shared.high[at] * (1ll << 32) + shared.low[at]));
 }
-
-// ... 1 definition
 
 // Sums anew: of all points instead of those whose label changed, by matrix products. One factor has a row for each
 // column of centroids and a byte for each point, 1 where the point is that centroid's; the other one byte of the number
@@ -305,13 +309,16 @@ enum {
     MASK_AHEAD = 2,                   // reads of a thread at a time
     MASK_SPAN = 65536,                // batches of a block whose sums 32 bits hold
     SELECTORS_PITCH = 20,             // words of a four: other banks than the next ones'
-    FOURS = 23                        // of all slots: four centroids of a slot each
+    FOURS = 23,                       // of all slots: four centroids of a slot each
+    MASK_ITEMS = FOURS * (MASK_POINTS / 4),
+    MASK_LABELS = MASK_ITEMS <= MASK_BLOCK ? 1 : 2, // the same of labels
+    MASK_DIGIT = MASK_FEATURES * MASK_POINTS        // bytes of a digit of a batch's numbers
 };
 static_assert(MASK_OWN * MASK_SPLIT <= MASK_WARPS, "each group of rows has a warp with each pair");
 static_assert(FOURS * SELECTORS_PITCH < 1 << 16, "two places of selectors lie in a word");
 static_assert((long long)MASK_SPAN * MASK_POINTS * 255 < 1ll << 32, "bytes of a span add up in 32 bits");
 
-// ... 19 definitions
+// ... 18 definitions
 
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {

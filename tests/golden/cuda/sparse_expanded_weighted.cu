@@ -19,14 +19,21 @@ struct __align__(16) km_slot_facts {
 // A set of centroids of a slot.
 typedef unsigned long long km_candidates;
 
-// ... 7 definitions
+// ... 8 definitions
 
 // Whether the pass makes sums anew, of all points.
 __device__ __forceinline__ bool km_makes_anew() {
     return false;
 }
 
-// ... 9 definitions
+// ... 7 definitions
+// ... lines of a template
+        if (own == 0) { // what it finds joins and leaves the same sum
+            move.sums = 0;
+            own = 1;
+        }
+    // ... lines of a template
+// ... 2 definitions
 
 // The lowest candidate, which is taken out of the set.
 __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
@@ -35,20 +42,25 @@ __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
             atomicAdd(&facts.changes, 1u);
         }
         // ... lines of a template
-// ... 4 definitions
+// ... 2 definitions
 // ... lines of a template
-            atomicAdd(&km_memory().facts[slot].changes, 1u);
-        }
-        if (!km_makes_anew())
-            km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
-        km_move_long(to + D, from + D, before.begun,
-                     km_number_of(1.0f, km_weight_of(*km_memory().args, tile.index * (long long)TILE + point),
-                                  km_memory().workspace.scales[D]));
+        atomicAdd(&km_memory().facts[slot].changes, 1u);
+    }
+    const unsigned lanes = __ballot_sync(ALL, moves);
+    if (lanes) {
+        const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
+                       from = first + found.old * (D + 1);
+        if (!km_makes_anew()) km_note_moves(tile, lanes, to | (begun ? from : NONE) << 16);
+        if (moves)
+            km_move_long(to + D, from + D, begun,
+                         km_number_of(1.0f,
+                                      km_weight_of(*km_memory().args, tile.index * (long long)TILE + point),
+                                      km_memory().workspace.scales[D]));
     }
     return __ballot_sync(ALL, ambiguous);
 }
 
-// ... 15 definitions
+// ... 16 definitions
 
 extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
     km_sparse_labels(const __grid_constant__ km_pass_args args) {
@@ -62,6 +74,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
     // ... lines of a template
         tile = next;
     }
+    if (tile.moves) km_do_moves(0, tile.moves);
     if (tile.queued) km_resolve(0, tile.queued);
     __syncthreads();
     for (int at = threadIdx.x; at < SUMS; at += BLOCK)
