@@ -324,13 +324,14 @@ static const known_spill known_spills[] = {
     {1204, 1206, "d8_k10_20", "pass/launches/1", 80, 0, 16},
     {1305, 1305, "d8_k10_20", "pass/launches/1", 86, 0, 16},
     {1305, 1305, "d8_k10_20", "pass/launches/1", 89, 0, 16},
-    {1300, 1300, "d16_k2_32", "pass/launches/1", 80, 0, 16},
-    {1305, 1305, "sparse_warps", "pass", 80, 0, 8}, // km_sparse_masks
+    {1209, 1300, "d16_k2_32", "pass/launches/1", 80, 0, 16},
+    {1206, 1305, "hamerly", "pass/launches/0", 90, 0, 108},
+    {1302, 1305, "sparse_warps", "pass", 80, 0, 8}, // km_sparse_masks
     {1206, 1305, "high_d", "pass/launches/0", 90, 0, 16},
     {1206, 1206, "wide", "pass/launches/0", 90, 0, 8},
     {1204, 1206, "wide", "pass/launches/1", 90, 0, 60},
     {1204, 1300, "paper_d8_k3_12", "pass/launches/0", 90, 0, 60},
-    {1206, 1206, "d8_k10_20", "pass/launches/0", 90, 0, 8},
+    {1206, 1209, "d8_k10_20", "pass/launches/0", 90, 0, 8},
     {1204, 1204, "tiles_d16_k64", "pass/launches/0", 80, 0, 52},
     {1204, 1300, "subsets_float32", "pass", 90, 1, 24}, // the last pass of 4 columns and K = 8
     {1206, 1300, "paper_d4_k3_12", "starter", 80, 0, 16},
