@@ -22,8 +22,9 @@ static __device__ int km_nearest_to_origin(const float *c, int k) {
     return nearest;
 }
 
-// Whether an earlier centroid is the same, among the first 32: seeds of few distinct points come again after these.
-static __device__ bool km_is_again(const float *c, int j) {
+// Whether an earlier centroid is the same, among the first 32: seeds of few distinct points come again after these. A
+// function of its own: where it is inlined, NVRTC 13.0 and 13.4 spill a few bytes, which rules the design out.
+static __device__ __noinline__ bool km_is_again(const float *c, int j) {
     unsigned same = 0; // a bit for each of which the first coordinate is
     const int before = j < 32 ? j : 32;
 #pragma unroll 4
