@@ -800,7 +800,7 @@ START_TEST(gpu_bounds_automatic) {
     for (int is_uniform = 0; is_uniform < 2; is_uniform++) {
         int64_t n = 250003, d = 64;
         ref_data points =
-            uniform ? ref_uniform(n, d, 5, KM_FLOAT32) : ref_blobs(n, d, 90, 0.2, 5, KM_FLOAT32);
+            is_uniform ? ref_uniform(n, d, 5, KM_FLOAT32) : ref_blobs(n, d, 90, 0.2, 5, KM_FLOAT32);
         job j = {.clusters = "256", .restarts = 2, .max_iter = 20, .target = "cuda"};
         km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD);
         km_result *chosen = fit(&points, &j, KM_ALGORITHM_AUTO), *again = fit(&points, &j, KM_ALGORITHM_AUTO);

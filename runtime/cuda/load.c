@@ -411,20 +411,28 @@ done:
     return status;
 }
 
+// As many rows at once as the steps' memory holds, so that no more of it is needed once passes run.
 km_status km_cuda_own_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
                            km_error *err) {
-    int64_t d = engine->base.d, indices_bytes = km_divide_up(count * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    enum { BYTES_MIN = 1 << 20 };
+    int64_t d = engine->base.d, row = (d + 1) * 8; // with its index
     for (int64_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= engine->base.n)
             return km_fail(err, KM_ERROR_INTERNAL, "row %lld of %lld", (long long)indices[i],
                            (long long)engine->base.n);
-    KM_TRY(km_cuda_reserve(engine, &engine->work, indices_bytes + count * d * 8, "rows of points", err));
-    km_cu_ptr from = engine->work.address, to = from + (km_cu_ptr)indices_bytes;
-    KM_TRY(km_cuda_put(engine, from, indices, count * 8, err));
-    void *arguments[] = {&engine->points.address, &from, &count, &to};
-    KM_TRY(km_cuda_launch(engine, engine->kernels->rows, km_divide_up(count * d, KM_THREADS), 1, arguments,
-                          err));
-    return km_cuda_get(engine, out, to, count * d * 8, err);
+    int64_t least = km_min(count, km_max(1, BYTES_MIN / row));
+    KM_TRY(km_cuda_reserve(engine, &engine->work, least * row + KM_ALIGN_BYTES, "rows of points", err));
+    int64_t at_once = (engine->work.bytes - KM_ALIGN_BYTES) / row;
+    for (int64_t first = 0; first < count; first += at_once) {
+        int64_t piece = km_min(at_once, count - first);
+        km_cu_ptr from = engine->work.address, to = from + (km_cu_ptr)km_round_up(piece * 8, KM_ALIGN_BYTES);
+        KM_TRY(km_cuda_put(engine, from, indices + first, piece * 8, err));
+        void *arguments[] = {&engine->points.address, &from, &piece, &to};
+        KM_TRY(km_cuda_launch(engine, engine->kernels->rows, km_divide_up(piece * d, KM_THREADS), 1,
+                              arguments, err));
+        KM_TRY(km_cuda_get(engine, out + first * d, to, piece * d * 8, err));
+    }
+    return KM_OK;
 }
 
 km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,

@@ -116,11 +116,12 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
     }
     KM_TRY(km_cuda_reserve_workspace(engine, err));
     KM_TRY(km_cuda_windows_open(engine, err));
-    // Steps use the workspace as scratch memory. Where it is too small they get memory now, so that no step fails
-    // for lack of memory once passes run.
-    int64_t scratch = km_cuda_steps_of(plan, n).scratch;
-    if (scratch > engine->workspace.bytes || plan->streams)
-        KM_TRY(km_cuda_reserve(engine, &engine->scratch, scratch, "the steps between passes", err));
+    // Steps get their memory now, so that none fails for lack of it once passes run. As scratch memory they use the
+    // workspace, where it is large enough.
+    km_cuda_steps steps = km_cuda_steps_of(plan, n);
+    KM_TRY(km_cuda_reserve(engine, &engine->work, steps.work, "the steps between passes", err));
+    if (steps.scratch > engine->workspace.bytes || plan->streams)
+        KM_TRY(km_cuda_reserve(engine, &engine->scratch, steps.scratch, "the steps between passes", err));
     km_log_line(engine->log, KM_LOG_INFO, "memory: %.1f MiB of the device held, %.1f at most",
                 (double)engine->bytes_held / 0x1p20, (double)engine->bytes_most / 0x1p20);
     int64_t tables_bytes = rows * (d * engine->real_bytes + 8);
