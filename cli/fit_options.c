@@ -203,7 +203,11 @@ static int check(const fit_options *options, const cli_parser *parser) {
     enum { OTHERS = 6 };
     const char **inputs = calloc((size_t)options->data_count + OTHERS, sizeof *inputs);
     int64_t count = options->data_count;
-    if (!inputs) return cli_usage(parser->command, "no memory for the names of files");
+    if (!inputs) {
+        km_error err = {{0}};
+        snprintf(err.text, sizeof err.text, "not enough memory for %lld names of files", (long long)count);
+        return cli_error(KM_ERROR_MEMORY, &err);
+    }
     memcpy(inputs, options->data_paths, (size_t)count * sizeof *inputs);
     if (options->data.weights) inputs[count++] = options->data.weights;
     if (options->spec_path) inputs[count++] = options->spec_path;
