@@ -45,25 +45,11 @@ template <typename Real> __device__ __forceinline__ Real silhouette_value(Real o
     return factor > (Real)0 && larger > (Real)0 ? (other - inside) / larger : (Real)0;
 }
 
-//@ if not float64
-// The same by distances in double.
-static __device__ __noinline__ double silhouette_exact(const km_real *x, const double *centroids,
-                                                       const double *means,
-                                                       const silhouette_terms<double> *terms, int k) {
-    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
-    double nearest = infinity, own = 0.0, other = infinity;
-    int label = 0;
-#pragma unroll 1
-    for (int j = 0; j < k; j++) {
-        double square = 0.0;
-#pragma unroll 1
-        for (int f = 0; f < D; f++) {
-            const double t = __dsub_rn(x[f], centroids[(long long)j * D + f]);
-            square = __fma_rn(t, t, square);
-        }
-        label = square < nearest ? j : label;
-        nearest = square < nearest ? square : nearest;
-    }
+// The silhouette of a point whose label is known, by distances in double.
+__device__ __forceinline__ double silhouette_of_label(const km_real *x, const double *means,
+                                                      const silhouette_terms<double> *terms, int k,
+                                                      int label) {
+    double own = 0.0, other = __longlong_as_double(0x7ff0000000000000ll);
 #pragma unroll 1
     for (int j = 0; j < k; j++) {
         double mean = terms[j].spread;
@@ -78,6 +64,27 @@ static __device__ __noinline__ double silhouette_exact(const km_real *x, const d
             other = mean < other ? mean : other;
     }
     return silhouette_value<double>(own, other, terms[label].factor);
+}
+
+//@ if not float64
+// The same, the label by distances in double to the centroids.
+static __device__ __noinline__ double silhouette_exact(const km_real *x, const double *centroids,
+                                                       const double *means,
+                                                       const silhouette_terms<double> *terms, int k) {
+    double nearest = __longlong_as_double(0x7ff0000000000000ll);
+    int label = 0;
+#pragma unroll 1
+    for (int j = 0; j < k; j++) {
+        double square = 0.0;
+#pragma unroll 1
+        for (int f = 0; f < D; f++) {
+            const double t = __dsub_rn(x[f], centroids[(long long)j * D + f]);
+            square = __fma_rn(t, t, square);
+        }
+        label = square < nearest ? j : label;
+        nearest = square < nearest ? square : nearest;
+    }
+    return silhouette_of_label(x, means, terms, k, label);
 }
 
 //@ end

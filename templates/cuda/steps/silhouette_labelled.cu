@@ -117,21 +117,7 @@ static __device__ __noinline__ double silhouette_resolve(const km_silhouette_arg
         const long long i = first + (__ffs(open) - 1) * KM_THREADS;
         const km_real *x = (const km_real *)args.points + i * D;
         const int label = args.labels[args.labels_at[m] + i];
-        double own = 0.0, other = __longlong_as_double(0x7ff0000000000000ll);
-#pragma unroll 1
-        for (int j = 0; j < args.ks[m]; j++) {
-            double mean = terms[j].spread;
-#pragma unroll 1
-            for (int f = 0; f < D; f++) {
-                const double t = __dsub_rn(x[f], means[(long long)j * D + f]);
-                mean = __fma_rn(t, t, mean);
-            }
-            if (j == label)
-                own = mean;
-            else
-                other = mean < other ? mean : other;
-        }
-        sum += km_weight(weights, i) * silhouette_value<double>(own, other, terms[label].factor);
+        sum += km_weight(weights, i) * silhouette_of_label(x, means, terms, args.ks[m], label);
     }
     return sum;
 }

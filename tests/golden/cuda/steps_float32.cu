@@ -178,7 +178,7 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 // Distances are float, as in the finishing pass: points whose label they leave open are resolved in double. A thread's
 // silhouettes are added in double.
 
-// ... 8 definitions
+// ... 9 definitions
 // ... lines of a template
                 // As in finish_decide.
                 const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;

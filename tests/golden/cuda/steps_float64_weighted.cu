@@ -98,7 +98,7 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 // mean squared distance of a point x to the points of cluster j is |x - m_j|^2 + v_j, m_j their mean and v_j their mean
 // squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
 
-// ... 7 definitions
+// ... 8 definitions
 // ... lines of a template
                 sum += km_weight(weights, first + i) * value;
             }

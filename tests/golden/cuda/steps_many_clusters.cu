@@ -3,5 +3,5 @@
 
 // ... 30 definitions
 
-// ... 5 more of 2 lines, other numbers: 569e1695
+// ... 5 more of 2 lines, other numbers: a0ead4eb
 // ... 4 definitions
