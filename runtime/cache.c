@@ -158,21 +158,6 @@ static int is_whole(const char *bytes, int64_t size) {
     return memcmp(trailer, bytes + size - TRAILER_SIZE, TRAILER_SIZE) == 0;
 }
 
-// A file of exactly `size` bytes; NULL when it is not that.
-static char *read_exactly(int file, int64_t size) {
-    char *bytes = malloc((size_t)size + 1);
-    int64_t done = 0;
-    while (bytes && done < size) {
-        ssize_t got = read(file, bytes + done, (size_t)(size - done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        done += got;
-    }
-    if (bytes && done == size) return bytes;
-    free(bytes);
-    return NULL;
-}
-
 // A file that only the user can have written, whole, with a zero behind it; not through a link. 1: it was read, 0:
 // there is no such file, -1: it is something else.
 static int read_own(char **bytes, int64_t *size, const char *path) {
@@ -182,11 +167,8 @@ static int read_own(char **bytes, int64_t *size, const char *path) {
     if (file < 0) return errno == ELOOP ? -1 : 0;
     int is_file = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
     if (is_file && info.st_uid == geteuid() && !others_may_write(&info))
-        *bytes = read_exactly(file, info.st_size);
-    if (*bytes) {
-        *size = info.st_size;
-        (*bytes)[info.st_size] = 0;
-    }
+        *bytes = km_file_read_part(file, 0, info.st_size);
+    if (*bytes) *size = info.st_size;
     close(file);
     return *bytes ? 1 : is_file ? -1 : 0;
 }

@@ -303,6 +303,23 @@ km_status km_output_check(const char *path, km_error *err) {
 
 // Reading ----------------------------------------------------------------------------------------------------
 
+char *km_file_read_part(int file, int64_t at, int64_t size) {
+    char *bytes = malloc((size_t)size + 1);
+    int64_t done = 0;
+    while (bytes && done < size) {
+        ssize_t got = pread(file, bytes + done, (size_t)(size - done), (off_t)(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        done += got;
+    }
+    if (bytes && done == size) {
+        bytes[size] = 0;
+        return bytes;
+    }
+    free(bytes);
+    return NULL;
+}
+
 km_status km_file_read(char **out, int64_t *size, const char *path, int64_t size_max, km_error *err) {
     *out = NULL;
     *size = 0;

@@ -41,6 +41,8 @@ km_status km_file_write(const char *path, const void *bytes, int64_t size, km_er
 km_status km_file_replace(const char *path, const void *bytes, int64_t size, km_error *err);
 // The whole file with a zero after its end. KM_ERROR_IO; refuses more than size_max bytes (0: no limit).
 km_status km_file_read(char **out, int64_t *size, const char *path, int64_t size_max, km_error *err);
+// `size` bytes of an open file from `at` on, with a zero after them; NULL: it has fewer, or there is no memory.
+char *km_file_read_part(int file, int64_t at, int64_t size);
 // Makes a folder and its parents (mode 0700 for new ones).
 km_status km_folder_make(const char *path, km_error *err);
 // Random digits for a name that nobody else has, whatever process numbers are.

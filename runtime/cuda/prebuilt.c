@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "prebuilt.h"
+#include "../file.h"
 #include "cuda.h"
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,19 +60,9 @@ static int open_file(int arch) {
     return file;
 }
 
-// `size` bytes of the file from `at` on; NULL when it does not have them.
+// NULL, too, where the size is not one that such a file has.
 static void *read_at(int file, int64_t at, int64_t size) {
-    char *bytes = size > 0 && size < 1 << 28 ? calloc(1, (size_t)size) : NULL;
-    int64_t done = 0;
-    while (bytes && done < size) {
-        ssize_t got = pread(file, bytes + done, (size_t)(size - done), (off_t)(at + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        done += got;
-    }
-    if (bytes && done == size) return bytes;
-    free(bytes);
-    return NULL;
+    return size > 0 && size < 1 << 28 ? km_file_read_part(file, at, size) : NULL;
 }
 
 // What an entry holds, if it is whole; NULL: it is not.
