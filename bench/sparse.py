@@ -216,8 +216,8 @@ def predicted_crossing(args, folder, n, d, clusters):
     if takes_csr(high) or not takes_csr(low):
         return None
     while high / low > 1.01:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if takes_csr(middle) else (low, middle)
+        mid = (low * high) ** 0.5
+        low, high = (mid, high) if takes_csr(mid) else (low, mid)
     return (low * high) ** 0.5
 
 

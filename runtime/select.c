@@ -552,7 +552,7 @@ static double chance_of(double errors) {
 }
 
 // Whether valleys that are no chance part clusters of any K; also where none was measured. Of several features the
-// middle between two centroids of a hump is fuller than both ends, and only a gap makes a valley of it. Of one feature
+// midpoint of two centroids of a hump is fuller than both ends, and only a gap makes a valley of it. Of one feature
 // evenly spread points leave it as full, and k-means puts it where points are fewest by chance: so the chance counts
 // for each valley that was looked at.
 static int32_t are_clustered(const km_score_input *models, int64_t count) {

@@ -87,11 +87,11 @@ static double sample_value(const sample *s, int64_t i, int64_t f) {
     const km_csr_rows *rows = &s->nonzeros;
     int64_t low = rows->starts[i], high = rows->starts[i + 1];
     while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (rows->indices[middle] < f)
-            low = middle + 1;
+        int64_t mid = low + (high - low) / 2;
+        if (rows->indices[mid] < f)
+            low = mid + 1;
         else
-            high = middle;
+            high = mid;
     }
     return low < rows->starts[i + 1] && rows->indices[low] == f ? rows->values[low] : 0;
 }

@@ -3,7 +3,7 @@
 // and device compile this.
 //
 // A number x is cut into three digits, each a multiple of the digit's unit and at most half the unit above:
-// x = high + middle + low, what is below the lowest unit rounded away. Digits are added apart. Each is a sum of
+// x = high + mid + low, what is below the lowest unit rounded away. Digits are added apart. Each is a sum of
 // multiples of one unit that a double holds exactly, so any order gives the same bits, on any thread or device; and two
 // totals are joined by adding their digits, as MPI or NCCL add doubles.
 #ifndef KM_TOTAL_H
@@ -33,28 +33,28 @@ KM_BOTH km_total_units km_total_units_of(int exponent) {
 }
 
 // Adds x.
-KM_BOTH void km_total_add(double *high, double *middle, double *low, const km_total_units *units, double x) {
+KM_BOTH void km_total_add(double *high, double *mid, double *low, const km_total_units *units, double x) {
     const double first = (x + units->rounder[0]) - units->rounder[0], rest = x - first;
     const double second = (rest + units->rounder[1]) - units->rounder[1], last = rest - second;
     *high += first;
-    *middle += second;
+    *mid += second;
     *low += (last + units->rounder[2]) - units->rounder[2];
 }
 
 // Brings the lower digits below half the unit above them, which does not change the number. It makes room for
 // as many addends again, and is to be done at a fixed moment: between two passes.
-KM_BOTH void km_total_carry(double *high, double *middle, double *low, const km_total_units *units) {
+KM_BOTH void km_total_carry(double *high, double *mid, double *low, const km_total_units *units) {
     const double second = (*low + units->rounder[1]) - units->rounder[1];
     *low -= second;
-    *middle += second;
-    const double first = (*middle + units->rounder[0]) - units->rounder[0];
-    *middle -= first;
+    *mid += second;
+    const double first = (*mid + units->rounder[0]) - units->rounder[0];
+    *mid -= first;
     *high += first;
 }
 
 // The total as a double, which is off by two of its last places at most.
-KM_BOTH double km_total_value(double high, double middle, double low) {
-    return high + (middle + low);
+KM_BOTH double km_total_value(double high, double mid, double low) {
+    return high + (mid + low);
 }
 
 #endif

@@ -19,8 +19,8 @@ def write_npy(path, rows, values):
 
 def make(folder):
     draw = random.Random(3)
-    middles = [[draw.uniform(-4, 4) + 100 for _ in range(D)] for _ in range(5)]
-    points = array.array("f", (draw.gauss(m, 1) for _ in range(N) for m in draw.choice(middles)))
+    centroids = [[draw.uniform(-4, 4) + 100 for _ in range(D)] for _ in range(5)]
+    points = array.array("f", (draw.gauss(m, 1) for _ in range(N) for m in draw.choice(centroids)))
     first = array.array("f")
     for k in KS:
         for i in draw.sample(range(N), k):

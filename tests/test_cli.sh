@@ -1726,7 +1726,7 @@ await() { # JOB PATTERN
     until grep -q "$2" "$work/stderr" || ! kill -0 "$1" 2>/dev/null; do sleep 0.05; done
 }
 
-# Ctrl-C in the middle of a long job, by both signals that ask a program to end.
+# Ctrl-C during a long job, by both signals that ask a program to end.
 interrupt() {
     blobs "$work/in/long.f32" 200000 8
     for signal in INT TERM; do

@@ -167,9 +167,9 @@ END_TEST
 // As many numbers as the units are for, the largest, and those that leave most to the lower digits: none is rounded.
 START_TEST(total_at_its_bounds) {
     const int64_t most = (int64_t)1 << KM_TOTAL_ADDENDS_BITS;
-    const double high = ldexp(1, -KM_TOTAL_HIGH_BITS), middle = ldexp(high, -KM_TOTAL_STEP_BITS);
-    const double worst[] = {1.0 / (double)most - high / 2, high / 2 - middle,
-                            high / 2 - middle * 1.5 + ldexp(1, -101), middle / 2 - ldexp(1, -108)};
+    const double high = ldexp(1, -KM_TOTAL_HIGH_BITS), mid = ldexp(high, -KM_TOTAL_STEP_BITS);
+    const double worst[] = {1.0 / (double)most - high / 2, high / 2 - mid,
+                            high / 2 - mid * 1.5 + ldexp(1, -101), mid / 2 - ldexp(1, -108)};
     km_total_units units = km_total_units_of(0);
     for (int w = 0; w < 4; w++) {
         digits total = {{0}};

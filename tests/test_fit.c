@@ -1822,7 +1822,7 @@ static void look(void *user, km_log_level level, const char *text) {
 
 static int damage_how;
 
-// Spoils every file of the cache folder but the sources: cut short, emptied, or a byte changed in the middle.
+// Spoils every file of the cache folder but the sources: cut short, emptied, or a byte changed at half of it.
 static int damage(const char *path, const struct stat *info, int kind, struct FTW *place) {
     (void)place;
     const char *dot = strrchr(path, '.');

@@ -18,8 +18,8 @@ static int32_t labels[ROWS];          // of the fit
 static km_predictor *predictor;
 
 static double value(int row, int column) {
-    static const double middles[4][COLUMNS] = {{0, 10, 20}, {10, 0, 20}, {20, 10, 0}, {0, 20, 10}};
-    return middles[row % 4][column] + 0.01 * (row * 7 % 11 + column);
+    static const double centroids[4][COLUMNS] = {{0, 10, 20}, {10, 0, 20}, {20, 10, 0}, {0, 20, 10}};
+    return centroids[row % 4][column] + 0.01 * (row * 7 % 11 + column);
 }
 
 static void fit(const char *const *its_names) {

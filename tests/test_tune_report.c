@@ -796,7 +796,7 @@ static int has_fill(const char *svg, double red, double green, double blue) {
     return 0;
 }
 
-// Ten times and a hundred times the fastest: the middle of the scale and its end.
+// Ten times and a hundred times the fastest: half of the scale and its end.
 START_TEST(picture_colours) {
     sample_tune *s = sample_tune_make(3);
     int64_t size;

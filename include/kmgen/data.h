@@ -17,7 +17,7 @@ typedef enum km_missing {
     KM_MISSING_REFUSE, ///< KM_ERROR_DATA, with row and column: of text when it is opened, else when it is loaded.
     KM_MISSING_DROP,   ///< Their rows are left out; their label is -1.
     KM_MISSING_MEAN,   ///< The mean of the column's other values takes their place.
-    KM_MISSING_MEDIAN, ///< Their median does (of an even number the mean of the two in the middle).
+    KM_MISSING_MEDIAN, ///< Their median does (of an even number the mean of the two nearest to half).
     KM_MISSING_KEEP,   ///< They are NaN, which whatever loads the points refuses.
 } km_missing;
 

@@ -43,12 +43,11 @@ km_status km_cpu_units_create(cpu_engine *engine, const km_data_stats *stats, co
 static void numbers_add(double *restrict digits, const double *restrict numbers, int64_t count,
                         const double *restrict rounders, int64_t pitch) {
     for (int64_t first = 0; first < count; first += pitch) {
-        double *restrict high = digits + first, *restrict middle = high + count,
-                         *restrict low = middle + count;
+        double *restrict high = digits + first, *restrict mid = high + count, *restrict low = mid + count;
 #pragma omp simd
         for (int64_t f = 0; f < pitch; f++) {
             km_total_units units = {{rounders[f], rounders[pitch + f], rounders[2 * pitch + f]}};
-            km_total_add(&high[f], &middle[f], &low[f], &units, numbers[first + f]);
+            km_total_add(&high[f], &mid[f], &low[f], &units, numbers[first + f]);
         }
     }
 }
@@ -57,13 +56,12 @@ static void numbers_add(double *restrict digits, const double *restrict numbers,
 static void totals_read(double *restrict totals, double *restrict digits, int64_t count,
                         const double *restrict rounders, int64_t pitch) {
     for (int64_t first = 0; first < count; first += pitch) {
-        double *restrict high = digits + first, *restrict middle = high + count,
-                         *restrict low = middle + count;
+        double *restrict high = digits + first, *restrict mid = high + count, *restrict low = mid + count;
 #pragma omp simd
         for (int64_t f = 0; f < pitch; f++) {
             km_total_units units = {{rounders[f], rounders[pitch + f], rounders[2 * pitch + f]}};
-            km_total_carry(&high[f], &middle[f], &low[f], &units);
-            totals[first + f] = km_total_value(high[f], middle[f], low[f]);
+            km_total_carry(&high[f], &mid[f], &low[f], &units);
+            totals[first + f] = km_total_value(high[f], mid[f], low[f]);
         }
     }
 }

@@ -251,7 +251,7 @@ static double cylinder_of(const model *m, double *squares, const place *places, 
     return select_value(squares, own, (int64_t)(CYLINDER * (double)(own - 1)));
 }
 
-// Sums of weights and of their squares in the windows around a, the middle and b.
+// Sums of weights and of their squares in the windows around a, the midpoint and b.
 static double valley_of(const model *m, const place *places, double radius2) {
     double weight[3] = {0}, square[3] = {0};
     for (int64_t i = 0; i < m->sample->count; i++) {

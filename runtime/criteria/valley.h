@@ -2,16 +2,16 @@
 // Valleys: whether the points are fewer between two neighbouring clusters than inside both.
 //
 // A convex piece of space that holds points of one hump (a density that only falls away from its top: uniform, normal,
-// skewed) holds no valley: on the line between two places in it the middle is never emptier than both ends. So, on a
+// skewed) holds no valley: on the line between two places in it the midpoint is never emptier than both ends. So, on a
 // sample of the points, neighbouring clusters a and b are looked at along the line between their centroids. Neighbours
 // are the edges of the shortest tree that joins all centroids: each cluster's nearest is among them, and one edge at
 // least crosses any gap. In a cylinder that holds three of four of the pair's own points (all points in it count,
-// whatever their label) A, M and B points lie within a sixth of the distance of a's centroid, of the middle, of b's.
+// whatever their label) A, M and B points lie within a sixth of the distance of a's centroid, of the midpoint, of b's.
 // The valley is (min(A, B) - M) in standard errors, sqrt(min(A, B) + M): around 0 or below without clusters, and large
 // where they are apart. Each point meets centroids that were computed without it: with it, points of many features
-// would lean towards their own centroid and leave the middle empty whatever the data are. A feature whose values lie on
-// a lattice (integers, one digit behind the point) gets noise of the width of a step, so that gaps between its values
-// are none between clusters.
+// would lean towards their own centroid and leave the midpoint empty whatever the data are. A feature whose values lie
+// on a lattice (integers, one digit behind the point) gets noise of the width of a step, so that gaps between its
+// values are none between clusters.
 #ifndef KM_RUNTIME_VALLEY_H
 #define KM_RUNTIME_VALLEY_H
 #include <kmgen/data.h>

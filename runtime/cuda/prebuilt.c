@@ -30,13 +30,13 @@ const km_prebuilt_entry *km_prebuilt_find(const km_prebuilt_entry *entries, int6
                                           km_prebuilt_hash key) {
     int64_t from = 0, to = count;
     while (from < to) {
-        int64_t middle = (from + to) / 2;
-        km_prebuilt_hash found = entries[middle].key;
-        if (found.high == key.high && found.low == key.low) return &entries[middle];
+        int64_t mid = (from + to) / 2;
+        km_prebuilt_hash found = entries[mid].key;
+        if (found.high == key.high && found.low == key.low) return &entries[mid];
         if (found.high < key.high || (found.high == key.high && found.low < key.low))
-            from = middle + 1;
+            from = mid + 1;
         else
-            to = middle;
+            to = mid;
     }
     return NULL;
 }

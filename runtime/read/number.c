@@ -150,8 +150,8 @@ static inline uint64_t eight_bytes(const char *text, int64_t size) {
         memcpy(&last, text + size - 4, 4);
         word = first | (uint64_t)last << 8 * (size - 4);
     } else {
-        uint64_t middle = (unsigned char)text[size / 2], last = (unsigned char)text[size - 1];
-        word = (unsigned char)text[0] | middle << 8 * (size / 2) | last << 8 * (size - 1);
+        uint64_t second = (unsigned char)text[size / 2], last = (unsigned char)text[size - 1];
+        word = (unsigned char)text[0] | second << 8 * (size / 2) | last << 8 * (size - 1);
     }
     return size == 8 ? word : word << 8 * (8 - size) | UINT64_C(0x3030303030303030) >> 8 * size;
 }

@@ -176,11 +176,11 @@ static int compare_columns(const void *a, const void *b) {
 static int32_t place_of(int32_t index, const pair *places, int64_t count) {
     int64_t low = 0, high = count;
     while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (places[middle].index < index)
-            low = middle + 1;
+        int64_t mid = low + (high - low) / 2;
+        if (places[mid].index < index)
+            low = mid + 1;
         else
-            high = middle;
+            high = mid;
     }
     return low < count && places[low].index == index ? (int32_t)places[low].value : -1;
 }

@@ -121,11 +121,11 @@ km_status km_table_open_files(km_table *table, const char *const *paths, int64_t
 int64_t km_table_file_of(const km_table *table, int64_t row) {
     int64_t low = 0, high = table->files_count - 1;
     while (low < high) {
-        int64_t middle = (low + high + 1) / 2;
-        if (table->starts[middle] <= row)
-            low = middle;
+        int64_t mid = (low + high + 1) / 2;
+        if (table->starts[mid] <= row)
+            low = mid;
         else
-            high = middle - 1;
+            high = mid - 1;
     }
     return low;
 }

@@ -16,7 +16,7 @@
 #define PRODUCTS_MAX ((int64_t)1 << 29)
 enum { STEPS_MIN = 8, STEPS_MAX = 300, TAGS_MAX = 100, CROWD = 24 }; // more tags than CROWD are small
 
-// Shapes around their own middle.
+// Shapes around their own origin.
 static const char *const shapes[KM_PAGE_SHAPES][2] = {
     {"-2.9 0", "a2.9 2.9 0 1 0 5.8 0a2.9 2.9 0 1 0-5.8 0z"},
     {"0 -3.4", "l3.3 5.8h-6.6z"},

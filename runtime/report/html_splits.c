@@ -84,8 +84,8 @@ static void sort_column(column *c) {
     }
 }
 
-// The middle of each block when blocks stand in their order.
-static void set_middles(column *c) {
+// Where the midpoint of each block is when blocks stand in their order.
+static void set_midpoints(column *c) {
     double top = 0;
     for (int64_t i = 0; i < c->k; i++) {
         int32_t j = c->order[i];
@@ -106,12 +106,12 @@ static void pull(column *c, const column *beside, const int64_t *shared, int bes
         c->weight[j] = count > 0 ? sum / count : 0;
     }
     sort_column(c);
-    set_middles(c);
+    set_midpoints(c);
 }
 
 // Few crossings: from left to right, back, and to the right again.
 static void arrange(splits *s) {
-    set_middles(&s->columns[0]);
+    set_midpoints(&s->columns[0]);
     for (int round = 0; round < 3; round++) {
         for (int64_t c = 1; c < s->count; c++)
             pull(&s->columns[c], &s->columns[c - 1], s->columns[c - 1].shared, 1);

@@ -172,7 +172,7 @@ static void draw_failed(cairo_t *page, box b, km_tune_outcome outcome) {
     draw_within(page, letter, b.x + b.width / 2, b.y + b.height / 2, width, size);
 }
 
-// White in the middle of black, so that it is seen on each colour.
+// White within black, so that it is seen on each colour.
 static void draw_diamond(cairo_t *page, box b) {
     double size = fmin(4, fmin(b.width, b.height) / 3), x = b.x + b.width - size - 1, y = b.y + size + 1;
     cairo_move_to(page, x, y - size);
@@ -350,7 +350,7 @@ static void draw_heading(cairo_t *page, const page_parts *parts, const km_tune_s
     km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
 }
 
-// Turned, in the middle of the rows.
+// Turned, at half the height of the rows.
 static void draw_row_name(cairo_t *page, const char *name, double y, double height) {
     cairo_save(page);
     cairo_translate(page, LEFT + TEXT_SIZE / 2, y);

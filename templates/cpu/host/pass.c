@@ -36,9 +36,9 @@ static void host_collect($name_fit *fit, const km_cpu_slot *list) {
         if (!km_slot_is_active(slot->state.phase)) continue;
         slot->changed += list->changed;
         const int64_t count = slot->k * (int64_t)PITCH;
-        double *high = slot->digits, *middle = high + count, *low = middle + count;
+        double *high = slot->digits, *mid = high + count, *low = mid + count;
         for (int64_t i = 0; i < count; i++)
-            km_total_add(high + i, middle + i, low + i, &fit->units[i % PITCH], list->sums[i]);
+            km_total_add(high + i, mid + i, low + i, &fit->units[i % PITCH], list->sums[i]);
         memset(list->sums, 0, (size_t)(slot->k * (int64_t)PITCH) * sizeof *list->sums);
         list++;
     }
@@ -47,12 +47,12 @@ static void host_collect($name_fit *fit, const km_cpu_slot *list) {
 // Makes the totals of their digits.
 static void host_read_totals(const $name_fit *fit, host_slot *slot) {
     const int64_t count = slot->k * (int64_t)PITCH;
-    double *high = slot->digits, *middle = high + count, *low = middle + count;
+    double *high = slot->digits, *mid = high + count, *low = mid + count;
     for (int64_t i = 0; i < count; i++) {
         // An empty cluster starts again from exact zeros: its count, an integer, says so.
-        if (high[i / PITCH * PITCH + D + 1] == 0) high[i] = middle[i] = low[i] = 0;
-        km_total_carry(high + i, middle + i, low + i, &fit->units[i % PITCH]);
-        slot->totals[i] = km_total_value(high[i], middle[i], low[i]);
+        if (high[i / PITCH * PITCH + D + 1] == 0) high[i] = mid[i] = low[i] = 0;
+        km_total_carry(high + i, mid + i, low + i, &fit->units[i % PITCH]);
+        slot->totals[i] = km_total_value(high[i], mid[i], low[i]);
     }
 }
 

@@ -40,11 +40,11 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     const unsigned f = (unsigned)(at % D);
     unsigned low = 0, high = row.count; // the first column that is not below f
     while (low < high) {
-        const unsigned middle = (low + high) / 2;
-        if (columns[middle] < f)
-            low = middle + 1;
+        const unsigned mid = (low + high) / 2;
+        if (columns[mid] < f)
+            low = mid + 1;
         else
-            high = middle;
+            high = mid;
     }
     const bool found = low < row.count && columns[low] == f;
     out[at] = found ? (double)((const km_real *)table.values)[row.begin + low] : 0.0;

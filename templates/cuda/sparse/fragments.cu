@@ -16,7 +16,7 @@ __device__ __forceinline__ double km_block_max(double (&memory)[8], double value
 // the error of a score.
 extern "C" __global__ void __launch_bounds__(256, 4)
     km_sparse_fragments(const __grid_constant__ km_pass_args args) {
-    __shared__ float middle[D];
+    __shared__ float mean[D];
     __shared__ double constants[K_MAX], most[8];
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
@@ -32,8 +32,8 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             greatest = fmaxf(greatest, c);
             sum += c;
         }
-        middle[f] = (float)(sum / k);
-        largest = fmax(largest, fmax((double)greatest - middle[f], (double)middle[f] - least));
+        mean[f] = (float)(sum / k);
+        largest = fmax(largest, fmax((double)greatest - mean[f], (double)mean[f] - least));
     }
     largest = km_block_max(most, largest);
     const double scale = ldexp(1.0, largest > 0 ? max(-60, min(40, -km_exponent_above(largest))) : 0);
@@ -42,12 +42,12 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     for (int j = threadIdx.x / 32; j < k; j += 8) {
         double squares[3] = {0, 0, 0}, constant = 0;
         for (int f = threadIdx.x % 32; f < D; f += 32) {
-            const double c = centroids[j * (long long)D + f], away = c - middle[f], scaled = away * scale;
+            const double c = centroids[j * (long long)D + f], away = c - mean[f], scaled = away * scale;
             const double half = km_low_half(km_halves((float)scaled, 0));
             squares[0] = fma(scaled, scaled, squares[0]);
             squares[1] = fma(half, half, squares[1]);
             squares[2] = fma(scaled - half, scaled - half, squares[2]);
-            constant = fma(away, c + middle[f], constant);
+            constant = fma(away, c + mean[f], constant);
         }
         length = fmax(length, sqrt(km_warp_sum(squares[0])));
         rounded = fmax(rounded, sqrt(km_warp_sum(squares[1])));
@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             const int f = 16 * step + 2 * pair + i, piece = f - D;
             two[i] = 0;
             if (f < D && j < k)
-                two[i] = (float)(((double)centroids[j * (long long)D + f] - middle[f]) * scale);
+                two[i] = (float)(((double)centroids[j * (long long)D + f] - mean[f]) * scale);
             else if (f >= D && piece < 3) {
                 double rest = j < k ? constants[j] - shift : piece == 0 ? -60000 : 0;
                 float half = 0;

@@ -176,11 +176,11 @@ __device__ __forceinline__ int km_first_column(int slot) {
 __device__ __forceinline__ int km_slot_of(int column) {
     int low = 0, high = KS - 1;
     while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (km_offsets[middle] <= column % S)
-            low = middle;
+        const int mid = (low + high + 1) / 2;
+        if (km_offsets[mid] <= column % S)
+            low = mid;
         else
-            high = middle - 1;
+            high = mid - 1;
     }
     return column / S * KS + low;
 }

@@ -87,11 +87,11 @@ __device__ __forceinline__ km_slot_panels km_panels_of(int slot) {
 __device__ int km_slot_of(int panel) {
     int low = 0, high = KS - 1;
     while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (km_first_panels[middle] <= panel % PANELS)
-            low = middle;
+        const int mid = (low + high + 1) / 2;
+        if (km_first_panels[mid] <= panel % PANELS)
+            low = mid;
         else
-            high = middle - 1;
+            high = mid - 1;
     }
     return panel / PANELS * KS + low;
 }

@@ -77,9 +77,9 @@ extern "C" __global__ void __launch_bounds__(TILES_THREADS)
     const bool is_there = super * TILES_OF_SUPER + lane < tiles;
 #pragma unroll
     for (int f = 0; f < D; f++) {
-        const float middle = box[f * TILES_OF_SUPER], wide = box[(D + f) * TILES_OF_SUPER];
-        const float low = tiles_warp_min(is_there ? __fsub_rd(middle, wide) : 3.4e38f);
-        const float high = tiles_warp_max(is_there ? __fadd_ru(middle, wide) : -3.4e38f);
+        const float at = box[f * TILES_OF_SUPER], wide = box[(D + f) * TILES_OF_SUPER];
+        const float low = tiles_warp_min(is_there ? __fsub_rd(at, wide) : 3.4e38f);
+        const float high = tiles_warp_max(is_there ? __fadd_ru(at, wide) : -3.4e38f);
         float midpoint, half;
         tiles_interval(low, high, midpoint, half);
         if (lane == 0) {

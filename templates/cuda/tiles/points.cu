@@ -29,13 +29,13 @@ constexpr int TILES_LANES = D < 16 ? 16 : 32;
 // warp lane 16 + f.
 struct tiles_points {
     float x[D][4];
-    float middle[D], unit[D];    // of the box; the powers of two by which partial sums become integers
-    const float *at;             // of the lane's first point
-    int here;                    // how many points the tile has
-    unsigned valid;              // a bit for each of the lane's points
-    float square;                // R
-    double own_unit, own_middle; // lane f: what a unit is, and the midpoint, in integers of the sums
-    long long total;             // lane f: the tile's sum; lane D: its points
+    float midpoint[D], unit[D];    // of the box; the powers of two by which partial sums become integers
+    const float *at;               // of the lane's first point
+    int here;                      // how many points the tile has
+    unsigned valid;                // a bit for each of the lane's points
+    float square;                  // R
+    double own_unit, own_midpoint; // lane f: what a unit is, and the midpoint, in integers of the sums
+    long long total;               // lane f: the tile's sum; lane D: its points
 };
 
 static __device__ __forceinline__ void tiles_load(tiles_points &tile, const km_tiles_args &args,
@@ -51,12 +51,12 @@ static __device__ __forceinline__ void tiles_load(tiles_points &tile, const km_t
     const double scale = args.scale[min(own, D - 1)];
     const long long *sums = args.prefix + number * TILES_PITCH(D) + min(own, int(D));
     tile.total = sums[TILES_PITCH(D)] - sums[0];
-    tile.own_unit = tile.own_middle = 0.0;
+    tile.own_unit = tile.own_midpoint = 0.0;
 #pragma unroll
     for (int f = 0; f < D; f++) {
         const float4 x = *(const float4 *)(tile.at + f * TILES_POINTS);
         const float half = box[(D + f) * TILES_OF_SUPER];
-        tile.middle[f] = box[f * TILES_OF_SUPER];
+        tile.midpoint[f] = box[f * TILES_OF_SUPER];
         tile.x[f][0] = x.x;
         tile.x[f][1] = x.y;
         tile.x[f][2] = x.z;
@@ -67,7 +67,7 @@ static __device__ __forceinline__ void tiles_load(tiles_points &tile, const km_t
         tile.unit[f] = __int_as_float((127 + power) << 23);
         if (own == f) {
             tile.own_unit = scale * __hiloint2double((1023 - power) << 20, 0);
-            tile.own_middle = scale * (double)tile.middle[f];
+            tile.own_midpoint = scale * (double)tile.midpoint[f];
         }
     }
 }
@@ -88,12 +88,13 @@ static __device__ __forceinline__ long long tiles_sum(const tiles_points &tile, 
         float sum = tile.x[f][0] * mine[0];
 #pragma unroll
         for (int c = 1; c < 4; c++) sum = fmaf(tile.x[f][c], mine[c], sum);
-        sum = fmaf(-of_lane, tile.middle[f], sum);
+        sum = fmaf(-of_lane, tile.midpoint[f], sum);
         const int units =
             tiles_warp_sum(__float_as_int(fmaf(sum, tile.unit[f], ROUNDER)) - __float_as_int(ROUNDER));
         if (at == f) own = units;
     }
-    return at == D ? count : __double2ll_rn(fma((double)own, tile.own_unit, (double)count * tile.own_middle));
+    return at == D ? count
+                   : __double2ll_rn(fma((double)own, tile.own_unit, (double)count * tile.own_midpoint));
 }
 
 // One tile for one K, with two candidates: a hyperplane between them. The lower one takes what the other leaves.

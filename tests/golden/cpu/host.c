@@ -27,7 +27,7 @@ static int host_check_first(const host_data *data, double x, long long i) {
 // and device compile this.
 //
 // A number x is cut into three digits, each a multiple of the digit's unit and at most half the unit above:
-// x = high + middle + low, what is below the lowest unit rounded away. Digits are added apart. Each is a sum of
+// x = high + mid + low, what is below the lowest unit rounded away. Digits are added apart. Each is a sum of
 // multiples of one unit that a double holds exactly, so any order gives the same bits, on any thread or device; and two
 // totals are joined by adding their digits, as MPI or NCCL add doubles.
 #ifndef KM_TOTAL_H
@@ -260,12 +260,12 @@ static void host_collect(host_fit *fit, const km_cpu_slot *list) {
         // ... lines of a template
 static void host_read_totals(const host_fit *fit, host_slot *slot) {
     const int64_t count = slot->k * (int64_t)PITCH;
-    double *high = slot->digits, *middle = high + count, *low = middle + count;
+    double *high = slot->digits, *mid = high + count, *low = mid + count;
     for (int64_t i = 0; i < count; i++) {
         // An empty cluster starts again from exact zeros: its count, an integer, says so.
-        if (high[i / PITCH * PITCH + D + 1] == 0) high[i] = middle[i] = low[i] = 0;
-        km_total_carry(high + i, middle + i, low + i, &fit->units[i % PITCH]);
-        slot->totals[i] = km_total_value(high[i], middle[i], low[i]);
+        if (high[i / PITCH * PITCH + D + 1] == 0) high[i] = mid[i] = low[i] = 0;
+        km_total_carry(high + i, mid + i, low + i, &fit->units[i % PITCH]);
+        slot->totals[i] = km_total_value(high[i], mid[i], low[i]);
     }
 }
 
