@@ -3,7 +3,9 @@
 """What a person waits for: whole processes of kmgen on a GPU, from start to end by this script's clock, in ms.
 
 Rows: the first fit of a shape (empty cache); the first fit with the cache of another shape of the same type and
-features; the second fit. Programs take turns, so that they meet the same machine. The driver's own cache is off.
+features; the second fit. Of each: until the table is there / until the process has ended. What a fit leaves to a
+process in the background is waited for before the next one begins, and told in brackets. Programs take turns, so that
+they meet the same machine. The driver's own cache is off.
 
 Usage: bench/waits.py [--runs N] [--mib M] [--folder DIR] KMGEN...
 """
@@ -41,14 +43,33 @@ def write_points(path, features, mib):
             block.tofile(file)
 
 
+def since(begin):
+    return (time.perf_counter() - begin) * 1e3
+
+
+def is_compiling(cache):
+    return any(name.endswith((".todo", ".lock")) for name in os.listdir(cache))
+
+
 def fit_ms(program, points, clusters, cache):
+    """Until the table, until the end, and what goes on behind it."""
     command = [program, "fit", points, "-k", clusters, "--n-init", "4", "-t", "cuda", "--cache-dir", cache, "-q"]
     begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CUDA_CACHE_DISABLE": "1"})
-    took = (time.perf_counter() - begin) * 1e3
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
-    return took
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "CUDA_CACHE_DISABLE": "1"}) as fit:
+        fit.stdout.readline()
+        shown = since(begin)
+        fit.stdout.read()
+    ended = since(begin)
+    if fit.returncode:
+        sys.exit(f"{' '.join(command)} ended with {fit.returncode}")
+    while is_compiling(cache) and since(begin) < 60e3:
+        time.sleep(0.01)
+    return shown, ended, since(begin) - ended
+
+
+def told(each):
+    shown, ended, behind = each
+    return f"{shown:.0f}/{ended:.0f}" + (f" [{behind:.0f}]" if behind > 10 else "")
 
 
 def measure(programs, features, clusters, other, runs, points, folder):
@@ -81,8 +102,9 @@ def main():
             fit_ms(options.programs[0], points, clusters, folder)  # the driver and the points are in memory
             took = measure(options.programs, features, clusters, other, options.runs, points, folder)
             for (program, row), each in took.items():
-                print(f"d = {features}, K = {clusters}, {row}, {program}: {statistics.median(each):.0f} ms"
-                      f" ({', '.join(f'{ms:.0f}' for ms in each)})", flush=True)
+                median = statistics.median(ended for _, ended, _ in each)
+                print(f"d = {features}, K = {clusters}, {row}, {program}: {median:.0f} ms"
+                      f" ({', '.join(map(told, each))})", flush=True)
     finally:
         shutil.rmtree(folder)
 

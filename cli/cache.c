@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 typedef struct cache_options {
     const char *dir;
@@ -74,8 +75,24 @@ static int warm(cache_options *options, char **paths, int64_t count, const cli_c
     return exit;
 }
 
+// At low priority, as it does what nobody waits for.
+static int finish(const cache_options *options) {
+    int64_t compiled;
+    km_module_params params = options->warm.module;
+    km_error err = {""};
+    params.log = cli_log();
+    setpriority(PRIO_PROCESS, 0, 10);
+    km_status status = km_cache_finish(&compiled, &params, &err);
+    if (status != KM_OK) return cli_error(status, &err);
+    if (!cli_quiet)
+        cli_line(stdout, "%s: %lld text%s compiled", params.cache_dir, (long long)compiled,
+                 compiled == 1 ? "" : "s");
+    return CLI_DONE;
+}
+
 static int run(const cli_command *command, int argc, char **argv) {
-    static const char *const actions[] = {"look", "clear", NULL};
+    enum { LOOK, CLEAR, FINISH };
+    static const char *const actions[] = {"look", "clear", "finish", NULL};
     cache_options options = {.warms = 0};
     km_cache_stats stats = {0};
     km_error err = {""};
@@ -96,11 +113,15 @@ static int run(const cli_command *command, int argc, char **argv) {
         return cli_usage(command, "there is no cache folder: name one by --cache-dir or KMGEN_CACHE_DIR");
     options.warm.module.cache_dir = dir;
     if (options.warms) return warm(&options, argv + parser.first, argc - parser.first, command);
-    km_status status = action ? km_cache_clear(&stats, dir, &err) : km_cache_look(&stats, dir, &err);
+    if (action == FINISH) return finish(&options);
+    km_status status = action == CLEAR ? km_cache_clear(&stats, dir, &err) : km_cache_look(&stats, dir, &err);
     if (status != KM_OK) return cli_error(status, &err);
-    cli_line(stdout, "%s%s: %lld entr%s, %.1f MiB", action ? "removed from " : "", dir,
+    int64_t unfinished = action == LOOK ? km_cache_unfinished(dir) : 0;
+    char left[64] = "";
+    if (unfinished) snprintf(left, sizeof left, ", %lld left to be compiled", (long long)unfinished);
+    cli_line(stdout, "%s%s: %lld entr%s, %.1f MiB%s", action == CLEAR ? "removed from " : "", dir,
              (long long)stats.entries_count, stats.entries_count == 1 ? "y" : "ies",
-             (double)stats.bytes / 1048576.0);
+             (double)stats.bytes / 1048576.0, left);
     return CLI_DONE;
 }
 
@@ -132,11 +153,12 @@ static const cli_option options_list[] = {
 
 const cli_command cli_command_cache = {
     "cache",
-    "[OPTIONS] [look|clear|SPEC.yaml...]",
+    "[OPTIONS] [look|clear|finish|SPEC.yaml...]",
     "Shows the cache of compiled modules, clears it, or fills it",
     "Examples:\n"
     "  kmgen cache            where it is and how much it holds\n"
     "  kmgen cache clear      removes what kmgen wrote there, nothing else\n"
+    "  kmgen cache finish     compiles what fits on a GPU left for later\n"
     "  kmgen cache --warm a.yaml b.yaml -t cuda     compiles for fits to come\n",
     options_list,
     run,

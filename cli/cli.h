@@ -273,6 +273,19 @@ void cli_interrupts_obey(void);
 void cli_interrupts_hold(void);
 void cli_interrupts_release(void);
 
+// The end -----------------------------------------------------------------------------------------------------
+
+// Ends the program, with that status, when all that it printed has arrived. A GPU is left to the system then, which
+// cli_end_keeps_device prepares before one is opened; cli_end_waits: threads of the library are waited for.
+_Noreturn void cli_end(int status);
+void cli_end_keeps_device(void);
+void cli_end_waits(void);
+// What becomes of kernels that are still being compiled when a fit is done, as words of an option.
+enum { CLI_REST_BACKGROUND, CLI_REST_WAIT, CLI_REST_LEAVE };
+extern const char *const cli_rest_words[];
+// Starts a process of low priority that compiles what fits have left in this folder (kmgen cache finish).
+void cli_compile_in_background(const char *cache_dir);
+
 // Files -----------------------------------------------------------------------------------------------------
 
 // The cache folder: `given`, else $KMGEN_CACHE_DIR, $XDG_CACHE_HOME/kmgen, ~/.cache/kmgen. NULL when there is

@@ -132,6 +132,7 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
                                                         : KM_LABELS_BEST;
     options->output.all_labels = options->labels_of_all;
     options->output.threads = options->fit.threads;
+    options->fit.leaves_compile = options->rest != CLI_REST_WAIT;
     options->fit.log = cli_log();
     options->fit.progress = cli_progress;
     if (status != KM_OK) return cli_error(status, &err);
@@ -253,6 +254,15 @@ static int run_fit(fit_job *job, fit_options *options) {
     return job->result->interrupted && !exit ? CLI_FAILED : exit; // by the signal
 }
 
+// What is still to be compiled, or was left by a fit before.
+static void see_to_rest(const fit_job *job, const fit_options *options) {
+    const char *folder = options->fit.cache_dir;
+    if (options->rest == CLI_REST_WAIT) cli_end_waits();
+    if (options->rest != CLI_REST_BACKGROUND || !job->result || !folder || cli_ranks()) return;
+    int is_cuda = job->result->plan.spec.target.kind == KM_TARGET_CUDA;
+    if (is_cuda && km_cache_unfinished(folder) > 0) cli_compile_in_background(folder);
+}
+
 // The line as a shell would read it again; NULL: no memory.
 static char *command_line(int argc, char **argv) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
@@ -287,6 +297,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_spec_init(&job.spec);
     int exit = cli_ranks_agree(prepare(&job, &options, command));
     if (!exit) exit = options.dry_run ? dry_run(&job, &options) : run_fit(&job, &options);
+    see_to_rest(&job, &options);
     km_timing timing = {0};
     int shows_times = job.result && cli_verbose && !cli_quiet;
     if (shows_times) timing = job.result->timing;

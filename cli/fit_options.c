@@ -222,11 +222,24 @@ static int check(const fit_options *options, const cli_parser *parser) {
     return exit;
 }
 
+// What the environment says where --compile-rest is not given.
+static int take_rest(fit_options *options, const cli_parser *parser) {
+    const char *said = getenv("KMGEN_COMPILE_REST");
+    if (cli_given(parser, &options->rest) || !said || !*said) return 0;
+    for (int w = 0; cli_rest_words[w]; w++) {
+        if (strcmp(said, cli_rest_words[w]) != 0) continue;
+        options->rest = w;
+        return 0;
+    }
+    return cli_usage(parser->command, "KMGEN_COMPILE_REST must be background, wait or leave, got '%s'", said);
+}
+
 int cli_fit_parse(fit_options *options, cli_parser *parser, const cli_command *command, int argc,
                   char **argv) {
     if (cli_parse(parser, options, command, argc, argv)) return -1;
     options->fit.threads = cli_threads(options->fit.threads);
-    parser->exit = take_positional(options, parser);
+    parser->exit = take_rest(options, parser);
+    if (!parser->exit) parser->exit = take_positional(options, parser);
     if (!parser->exit) parser->exit = check(options, parser);
     return parser->exit ? -1 : 0;
 }
@@ -351,6 +364,11 @@ const cli_option cli_fit_options[] = {
      CLI_TEXT(fit_options, fit.compiler)},
     {"cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help",
      CLI_TEXT(fit_options, cache_dir)},
+    {"compile-rest", 0, "background|wait|leave",
+     "\nkernels for a GPU that are still being compiled when the result is\n"
+     "there: by a process of low priority, while kmgen ends (default, or\n"
+     "what $KMGEN_COMPILE_REST says); wait for them; or leave them to a\nlater fit or kmgen cache finish",
+     CLI_WORD(int, fit_options, rest, cli_rest_words)},
     {"dry-run", 0, NULL,
      "print the plan, the memory it needs and what is free; run nothing.\nFails where the fit would not fit",
      CLI_FLAG(fit_options, dry_run, 1)},

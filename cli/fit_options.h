@@ -30,6 +30,7 @@ typedef struct fit_options {
     int64_t n_init;     // 0: the spec's
     const char *refine; // NULL: the spec's
     int labels_of_all, dry_run;
+    int rest; // CLI_REST_...
     cli_changes changes;
     cli_several several;
     cli_output outputs[OUT_COUNT];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 const cli_command *const cli_commands[] = {
     &cli_command_emit,       &cli_command_explain,
@@ -55,6 +56,8 @@ static int run(int argc, char **argv) {
     // A file that may not grow any more (ulimit -f) is an error like a full disk: said, and the other outputs written.
     signal(SIGXFSZ, SIG_IGN);
     const cli_command *command = find(argv[1]);
+    if (command != &cli_command_tune)
+        cli_end_keeps_device(); // its workers measure on a device that nobody else uses
     int status;
     if (cli_ranks() && !is_for_ranks(command)) {
         status = cli_usage(NULL, "several ranks do 'fit' alone; run '%s' by kmgen", argv[1]);
@@ -66,9 +69,11 @@ static int run(int argc, char **argv) {
     } else {
         status = refuse(argv[1]);
     }
-    // What was printed must have arrived: a full disk behind "> file" is a failure too.
+    // What was printed must have arrived: a full disk behind "> file" is a failure too, and so is what a network's file
+    // system says when a file is closed.
     errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    int closed = dup(STDOUT_FILENO);
+    if (fflush(stdout) != 0 || ferror(stdout) || (closed >= 0 && close(closed) != 0)) {
         cli_line(stderr, "kmgen: cannot write standard output: %s", strerror(errno ? errno : EIO));
         if (status == CLI_DONE) status = CLI_FAILED;
     }
@@ -77,5 +82,5 @@ static int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     cli_ranks_begin(&argc, &argv);
-    return cli_ranks_end(run(argc, argv));
+    cli_end(cli_ranks_end(run(argc, argv)));
 }

@@ -158,9 +158,8 @@ static int is_whole(const char *bytes, int64_t size) {
     return memcmp(trailer, bytes + size - TRAILER_SIZE, TRAILER_SIZE) == 0;
 }
 
-// A file that only the user can have written, whole, with a zero behind it; not through a link. 1: it was read, 0:
-// there is no such file, -1: it is something else.
-static int read_own(char **bytes, int64_t *size, const char *path) {
+// Not through a link.
+int km_cache_read_own(char **bytes, int64_t *size, const char *path) {
     struct stat info;
     *bytes = NULL;
     int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -174,7 +173,7 @@ static int read_own(char **bytes, int64_t *size, const char *path) {
 }
 
 int km_cache_look_up(const km_cache_entry *entry, char **bytes, int64_t *size) {
-    int found = read_own(bytes, size, entry->binary_path);
+    int found = km_cache_read_own(bytes, size, entry->binary_path);
     if (found > 0 && !is_whole(*bytes, *size)) found = -1;
     if (found > 0) {
         *size -= TRAILER_SIZE;
@@ -189,7 +188,7 @@ int km_cache_look_up(const km_cache_entry *entry, char **bytes, int64_t *size) {
 char *km_cache_log(const km_cache_entry *entry) {
     char *text;
     int64_t size;
-    read_own(&text, &size, entry->log_path);
+    km_cache_read_own(&text, &size, entry->log_path);
     return text;
 }
 
@@ -247,6 +246,13 @@ void km_cache_lock(km_cache_entry *entry, km_asking *asking) {
     entry->lock = LOCK_NONE; // its holder was stopped, or hangs; or nobody wants it any more
 }
 
+int km_cache_try_lock(km_cache_entry *entry) {
+    char path[4200];
+    lock_path(path, sizeof path, entry->cache->path, entry->key);
+    entry->lock = try_lock(path);
+    return entry->lock != LOCK_BUSY;
+}
+
 void km_cache_unlock(km_cache_entry *entry) {
     char path[4200];
     if (entry->lock < 0) return;
@@ -270,7 +276,7 @@ static int has_key(const char *name) {
 
 // Whether a name is one that this file's code makes.
 static int is_entry(const char *name) {
-    static const char *const ends[] = {".c", ".cu", ".log", ".bin"};
+    static const char *const ends[] = {".c", ".cu", ".log", ".bin", KM_CACHE_TODO};
     for (size_t i = 0; has_key(name) && i < sizeof ends / sizeof *ends; i++)
         if (strcmp(name + KEY_DIGITS, ends[i]) == 0) return 1;
     return 0;
@@ -375,6 +381,28 @@ void km_cache_tidy(const km_cache *cache, int64_t bytes_max, const km_cache_entr
         }
     }
     free(list.files);
+}
+
+// Names alone: a folder of thousands of entries is looked through in a millisecond.
+int64_t km_cache_unfinished(const char *cache_dir) {
+    int64_t count = 0;
+    DIR *folder = opendir(cache_dir);
+    for (struct dirent *item; folder && (item = readdir(folder));)
+        count += has_key(item->d_name) && strcmp(item->d_name + KEY_DIGITS, KM_CACHE_TODO) == 0;
+    if (folder) closedir(folder);
+    return count;
+}
+
+int km_cache_oldest_todo(char *path, size_t size, const km_cache *cache) {
+    cache_list list;
+    const cache_file *oldest = NULL;
+    if (list_folder(&list, cache->path, NULL) == KM_OK)
+        for (int64_t i = 0; i < list.count; i++)
+            if (ends_in(list.files[i].name, KM_CACHE_TODO) && (!oldest || by_use(&list.files[i], oldest) < 0))
+                oldest = &list.files[i];
+    if (oldest) snprintf(path, size, "%s/%s", cache->path, oldest->name);
+    free(list.files);
+    return oldest != NULL;
 }
 
 km_status km_cache_look(km_cache_stats *stats, const char *cache_dir, km_error *err) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The disk cache of compiled modules. An entry is KEY.c or KEY.cu (the source, where the compiler and debuggers
-// find it), KEY.log (what the compiler said) and KEY.bin (the binary with a checksum at its end), KEY being 32
-// hexadecimal digits. Any number of processes may share it, also those that do not see each other's numbers: files
-// appear whole, under names of their own before, and KEY.lock is locked while the entry is built.
+// The disk cache of compiled modules. An entry is KEY.c or KEY.cu (the source, where the compiler and debuggers find
+// it), KEY.log (what the compiler said) and KEY.bin (the binary with a checksum at its end), KEY being 32 hexadecimal
+// digits. KEY.todo is a text that is still to be compiled (unfinished.h). Any number of processes may share it, also
+// those that do not see each other's numbers: files appear whole, under names of their own before, and KEY.lock is
+// locked while the entry is built.
 //
 // Entries are code that is run, so the folder must be the user's own: it belongs to the effective user, nobody else may
 // write to it, and nobody else may put another in its place: each folder above it, but for /, belongs to the user or to
@@ -17,6 +18,7 @@
 
 struct km_asking; // asking.h
 
+#define KM_CACHE_TODO ".todo"
 enum { KM_CACHE_KEY_SIZE = 33, KM_CACHE_PATH_MAX = 4000 };
 
 // A folder that was found to be safe.
@@ -56,7 +58,14 @@ char *km_cache_log(const km_cache_entry *entry);
 // two minutes, and where `asking` (NULL: nobody asks) stops, it goes on without: then two build the same, which costs
 // time only.
 void km_cache_lock(km_cache_entry *entry, struct km_asking *asking);
+// Without waiting: 0 where another has the lock.
+int km_cache_try_lock(km_cache_entry *entry);
 void km_cache_unlock(km_cache_entry *entry);
+// A file of the cache that only the user can have written, whole, with a zero behind it: 1, and the bytes are the
+// caller's; 0: there is none; -1: it is something else.
+int km_cache_read_own(char **bytes, int64_t *size, const char *path);
+// The path of the oldest KEY.todo; 0: there is none.
+int km_cache_oldest_todo(char *path, size_t size, const km_cache *cache);
 // Keeps the binary with its checksum.
 km_status km_cache_publish(const km_cache_entry *entry, const char *bytes, int64_t size, km_error *err);
 // Removes what killed processes left, and the least recently used entries, but never this one, until the folder holds

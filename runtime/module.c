@@ -446,6 +446,19 @@ done:
     return status;
 }
 
+km_status km_module_compile_parts(const km_source *source, km_device *device, const km_cache *cache,
+                                  const km_module_params *params, km_error *err) {
+    km_module module = {.device = device};
+    build b;
+    km_status status = KM_OK;
+    KM_TRY_GOTO(build_begin(&b, &module, cache, source, params, err));
+    KM_TRY_GOTO(get_parts(&b, 0, params->log, err));
+    if (cached_parts(&b) < b.count) km_cache_tidy(cache, params->cache_bytes_max, &b.parts[0].entry);
+done:
+    build_clear(&b);
+    return status;
+}
+
 // What is left of a module that has begun. Its own pass is taken as a whole or not at all.
 static km_status complete_in(km_module *module, const km_cache *cache, const km_source *source,
                              const km_module_params *params, km_built *built, km_error *err) {

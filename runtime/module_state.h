@@ -6,6 +6,8 @@
 #include "../gen/source.h"
 #include "backend.h"
 
+struct km_cache; // cache.h
+
 struct km_module {
     km_plan plan;
     km_device *device;
@@ -50,6 +52,10 @@ typedef struct km_built {
 // `built`: see there; NULL: not wanted.
 km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,
                         const km_module_params *params, km_built *built, km_error *err);
+
+// Compiles each part of a text into the cache, that its device has no binary of; of the plan only the target is used.
+km_status km_module_compile_parts(const km_source *source, km_device *device, const struct km_cache *cache,
+                                  const km_module_params *params, km_error *err);
 
 // Loads what KM_MODULE_BEGIN left out; compiles what nobody has compiled meanwhile. Where the plan's own pass is
 // refused, or spills registers, the module keeps its starting pass.

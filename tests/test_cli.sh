@@ -1382,6 +1382,20 @@ assert a == b' "$work/stdout" "$work/first.json"
     run 0 "${arguments[@]}" --cache-dir=-shared
     expect "no module in the folder -shared" there ./-shared/*.bin
     rm -r ./-shared
+    # A text that was left for later, and is none: dropped, and not counted.
+    echo nothing > "$work/cache/0123456789abcdef0123456789abcdef.todo"
+    run 0 cache
+    in_stdout ', 1 left to be compiled'
+    run 0 cache finish
+    in_stderr 'warning: .*\.todo: a text was left by another version of kmgen'
+    in_stdout "^$work/cache: 0 texts compiled"
+    run 0 cache
+    expect "the text is still there" test "$(grep -c left "$work/stdout")" = 0
+    run 2 fit "$iris" -k 2..3 --compile-rest later
+    KMGEN_COMPILE_REST=later run 2 fit "$iris" -k 2..3
+    in_stderr 'KMGEN_COMPILE_REST must be background, wait or leave'
+    KMGEN_COMPILE_REST=wait run 0 fit "$iris" -k 2..3 -t cpu
+
     touch "$work/cache/mine.txt"
     run 0 cache clear
     expect "clear removed what is not kmgen's, or left what is" test "$(ls "$work/cache")" = mine.txt

@@ -8,6 +8,7 @@
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/cuda/prebuilt.h"
 #include "../runtime/file.h"
+#include "../runtime/unfinished.h"
 #include "quiet_check.h"
 #include "scratch.h"
 #include <dirent.h>
@@ -186,6 +187,73 @@ START_TEST(a_compile_goes_on_behind_its_fit) {
 }
 END_TEST
 
+// Leaves the text of such a fit in a cache, as a fit does that is done before its compiler.
+static void leave_text(const char *dir, const char *clusters) {
+    km_error err = {{0}};
+    km_cache cache;
+    km_source source;
+    char memo[KM_MEMO_BYTES];
+    km_driver driver = {.version = 13000};
+    km_cuda_device device = {.driver = &driver};
+    km_device_facts_init(&device.base.facts, (km_target){KM_TARGET_CUDA, 90});
+    const km_unfinished left = {0, nvrtc, memo, km_backend_cuda.compiler_memo(memo, &device.base)};
+    emit(&source, "registers", clusters);
+    ck_assert_int_eq(km_cache_open(&cache, dir, &err), KM_OK);
+    ck_assert_msg(km_unfinished_note(&cache, &source, &left, &err) == KM_OK, "%s", err.text);
+    km_source_clear(&source);
+}
+
+static int64_t finish(const char *dir) {
+    km_error err = {{0}};
+    km_module_params params;
+    int64_t compiled;
+    km_module_params_init(&params);
+    params.cache_dir = dir;
+    ck_assert_msg(km_cache_finish(&compiled, &params, &err) == KM_OK, "%s", err.text);
+    return compiled;
+}
+
+// Texts that were left are compiled once each, by whichever process begins; what is no such text is dropped.
+START_TEST(texts_that_were_left_are_compiled_once) {
+    enum { PROCESSES = 3 };
+    char dir[256], path[400];
+    km_error err = {{0}};
+    int64_t compiled = 0;
+    pid_t children[PROCESSES];
+    snprintf(dir, sizeof dir, "%s/left", folder);
+    km_cuda_prebuilt_folder = set_folder;
+    ck_assert_int_eq(km_cache_unfinished(dir), 0);
+    leave_text(dir, "2,3");
+    leave_text(dir, "2,3");
+    leave_text(dir, "4");
+    ck_assert_int_eq(km_cache_unfinished(dir), 2);
+    snprintf(path, sizeof path, "%s/0123456789abcdef0123456789abcdef.todo", dir);
+    ck_assert_int_eq(km_file_replace(path, "nothing", 7, &err), KM_OK);
+    for (int i = 0; i < PROCESSES; i++)
+        if ((children[i] = fork()) == 0) exit((int)finish(dir));
+    for (int i = 0; i < PROCESSES; i++) {
+        int how;
+        ck_assert_int_eq(waitpid(children[i], &how, 0), children[i]);
+        ck_assert(WIFEXITED(how));
+        compiled += WEXITSTATUS(how);
+    }
+    ck_assert_int_eq(compiled, 2);
+    ck_assert_int_eq(km_cache_unfinished(dir), 0);
+    ck_assert_int_ge(count_files(dir, ".bin"), 2);
+    ck_assert_int_eq(count_files(dir, ".bin"), count_files(dir, ".cu"));
+    ck_assert_int_eq(count_files(dir, ".lock") + count_files(dir, ".tmp"), 0);
+    int64_t before = count_files(dir, ".bin");
+    leave_text(dir, "4"); // was compiled by another meanwhile
+    ck_assert_int_eq(finish(dir), 1);
+    ck_assert_int_eq(count_files(dir, ".bin"), before);
+    ck_assert_int_eq(finish(dir), 0);
+    leave_text(dir, "5");
+    km_cache_clear(NULL, dir, &err);
+    ck_assert_int_eq(km_cache_unfinished(dir), 0);
+    remove_folder(dir);
+}
+END_TEST
+
 // Whether loading is there, with so much behind its text.
 static int find(int arch, int driver_major, const char *behind) {
     km_error err = {{0}};
@@ -265,6 +333,7 @@ int main(int argc, char **argv) {
     tcase_add_loop_test(tests, all_but_the_pass_is_there, 0, 4);
     tcase_add_test(tests, a_fit_compiles_its_pass_alone);
     tcase_add_test(tests, a_compile_goes_on_behind_its_fit);
+    tcase_add_test(tests, texts_that_were_left_are_compiled_once);
     tcase_add_test(tests, nothing_else_is_found);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

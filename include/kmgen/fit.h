@@ -134,7 +134,11 @@ typedef struct km_fit_params {
     const char *resume;
     const char *cache_dir;   ///< See km_module_params. Default NULL.
     int64_t cache_bytes_max; ///< See km_module_params. Default 1 GiB; 0 means it too.
-    const char *compiler;    ///< See km_module_params. Default NULL.
+    /// What is still being compiled for a GPU into `cache_dir` when the fit is done. 0: it goes on, on a thread
+    /// of the library, and a process that ends waits for it. Else its text is kept there for km_cache_finish, no
+    /// further part of it is begun, and a process may end by _exit, which waits for none. Default 0.
+    int32_t leaves_compile;
+    const char *compiler; ///< See km_module_params. Default NULL.
     /// Use this (hand-edited) text instead of what the plan emits, with the plan that its head names: it must
     /// be for this shape and device. Default NULL.
     const char *source_text;
@@ -161,14 +165,14 @@ enum { KM_FIT_STOP_WITH_RESULT = 2 };
 /// Sets every field to its default. The struct owns nothing.
 KM_API void km_fit_params_init(km_fit_params *params);
 
-/// Walks the whole line: plan, emit, build, load, seed, sweep, refine, finish, score, select. The spec's
-/// features (0 or equal to the data's) and clusters (none: 2..min(20, n-1)) are completed from the data; Ks
-/// above n are dropped with a warning. `params` NULL: the defaults. The result is the caller's:
-/// km_result_destroy. Any number of fits may run at a time: no shared state but the cache folder and what
-/// km_memory_keep says. On a GPU a thread of the library may still compile into the cache folder when it returns;
-/// a process that ends waits for that. Any status: KM_ERROR_USAGE (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the
-/// named tuning table), KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_DATA (values, shapes), KM_ERROR_MEMORY (with
-/// the way out), KM_ERROR_IO (a file of the data became shorter), KM_ERROR_INTERRUPTED.
+/// Walks the whole line: plan, emit, build, load, seed, sweep, refine, finish, score, select. The spec's features (0
+/// or equal to the data's) and clusters (none: 2..min(20, n-1)) are completed from the data; Ks above n are dropped
+/// with a warning. `params` NULL: the defaults. The result is the caller's: km_result_destroy. Any number of fits may
+/// run at a time: no shared state but the cache folder and what km_memory_keep says. On a GPU a thread of the library
+/// may still compile into the cache folder when it returns; a process that ends waits for that (leaves_compile). Any
+/// status: KM_ERROR_USAGE (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the named tuning table), KM_ERROR_COMPILE,
+/// KM_ERROR_DEVICE, KM_ERROR_DATA (values, shapes), KM_ERROR_MEMORY (with the way out), KM_ERROR_IO (a file of the
+/// data became shorter), KM_ERROR_INTERRUPTED.
 KM_API km_status km_fit(km_result **out, const km_spec *spec, const km_data *data,
                         const km_fit_params *params, km_error *err);
 

@@ -56,6 +56,11 @@ KM_API int km_device_count(void);
 /// KM_ERROR_DEVICE says what is missing and how to get it.
 KM_API km_status km_device_query(km_device_facts *facts, int device, km_error *err);
 
+/// Non-zero: contexts of GPUs that are made from now on stay until the process ends, so that only its first fit waits
+/// for one (200 to 300 ms) and none for its end. 0, the default: they go with the last fit, module or table that
+/// needs them, and those that were kept now. For the whole process, and may be called at any time by any thread.
+KM_API void km_device_keep(int keeps);
+
 /// The text of a device's tuning table in a folder, and its path (of `size` bytes with the final zero, cut where it is
 /// longer; 4200 are enough): for km_plan_params, with `tuning_found`. `device` is its name in km_device_facts, `target`
 /// what is planned for, with its architecture: instruction sets of a CPU have a table each. `*text` is NULL where there
@@ -111,6 +116,16 @@ KM_API void km_warm_params_init(km_warm_params *params);
 /// KM_ERROR_DEVICE, KM_ERROR_IO, KM_ERROR_INTERRUPTED.
 KM_API km_status km_cache_warm(km_warmed *done, const km_spec *specs, int64_t count,
                                const km_warm_params *params, km_error *err);
+
+/// How many texts fits left in the cache to be compiled later (km_fit_params.leaves_compile); 0 where there is no such
+/// folder. Reads names only.
+KM_API int64_t km_cache_unfinished(const char *cache_dir);
+
+/// Compiles those texts into `params->cache_dir`, the oldest first, for the GPUs and with the compilers that they
+/// were left for; needs no driver. `*compiled` is how many there were. One that cannot be compiled is dropped with a
+/// warning. One process at a time does it for a folder: others return at once, with 0, and it takes what they would.
+/// KM_ERROR_USAGE, KM_ERROR_IO, KM_ERROR_INTERRUPTED.
+KM_API km_status km_cache_finish(int64_t *compiled, const km_module_params *params, km_error *err);
 
 /// Removes every entry that kmgen wrote in `cache_dir`, nothing else; `*removed` (NULL is allowed) gets what that was.
 /// KM_ERROR_IO: the folder cannot be looked into. Safe beside running processes: a module that is loaded stays usable.

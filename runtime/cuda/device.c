@@ -127,10 +127,40 @@ done:
     return status;
 }
 
+// Contexts that stay when the last device of their GPU is closed (km_device_keep): they are retained once more.
+enum { KEPT_MAX = 64 };
+static struct {
+    pthread_mutex_t lock;
+    int keeps, is_kept[KEPT_MAX]; // by ordinal
+    km_cu_device handles[KEPT_MAX];
+} contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void keep_context(const km_cuda_device *device) {
+    km_cu_context same;
+    if (device->ordinal >= KEPT_MAX) return;
+    pthread_mutex_lock(&contexts.lock);
+    int *is_kept = &contexts.is_kept[device->ordinal];
+    contexts.handles[device->ordinal] = device->handle;
+    if (contexts.keeps && !*is_kept)
+        *is_kept = device->driver->cuDevicePrimaryCtxRetain(&same, device->handle) == 0;
+    pthread_mutex_unlock(&contexts.lock);
+}
+
+void km_device_keep(int keeps) {
+    pthread_mutex_lock(&contexts.lock);
+    contexts.keeps = keeps;
+    for (int i = 0; i < KEPT_MAX && !keeps; i++) {
+        if (contexts.is_kept[i]) km_driver_get(NULL)->cuDevicePrimaryCtxRelease(contexts.handles[i]);
+        contexts.is_kept[i] = 0;
+    }
+    pthread_mutex_unlock(&contexts.lock);
+}
+
 static km_status make_context(km_cuda_device *device, km_error *err) {
     const km_driver *driver = device->driver;
     km_status status = KM_OK;
     KM_CU(cuDevicePrimaryCtxRetain(&device->context, device->handle));
+    keep_context(device);
     KM_TRY_GOTO(read_free(device, err));
 done:
     return status;

@@ -4,6 +4,7 @@
 #include "../../base/log.h"
 #include "../cache.h"
 #include "../module_state.h"
+#include "../unfinished.h"
 #include "job.h"
 
 #include <pthread.h>
@@ -216,14 +217,27 @@ void km_fit_stop_ahead(km_fit_job *f) {
     if (f->ahead) atomic_store(&f->ahead->is_stopped, 1);
 }
 
+// Keeps the text of the fit's own plan for km_cache_finish, and lets no part of it begin any more.
+static void leave_text(const km_fit_job *f) {
+    struct km_fit_ahead *a = f->ahead;
+    const km_unfinished device = {a->ordinal, a->compiler, a->device, a->device_size};
+    km_error err = {{0}};
+    if (!a->device_size || !f->build.source.text || !a->has_cache) return;
+    if (km_unfinished_note(&a->cache, &f->build.source, &device, &err) == KM_OK)
+        atomic_store(&a->is_stopped, 1);
+    else
+        km_log_line(f->params->log, KM_LOG_WARNING, "nothing is compiled later: %s", err.text);
+}
+
 void km_fit_free_ahead(km_fit_job *f) {
     struct km_fit_ahead *a = f->ahead;
     if (!a) return;
     if (km_fit_is_ahead(f) && atomic_load(&a->is_alone) && !atomic_load(&a->is_stopped)) {
         keep_memo(a); // it has read what the cache had
-        km_log_line(
-            f->params->log, KM_LOG_INFO,
-            "module: the plan's own pass is still being compiled; the process ends when it is in the cache");
+        if (f->params->leaves_compile) leave_text(f);
+        km_log_line(f->params->log, KM_LOG_INFO, "module: the plan's own pass is still being compiled: %s",
+                    atomic_load(&a->is_stopped) ? "it is left for later"
+                                                : "the process ends when it is in the cache");
         leave(a);
     } else {
         join(f, NULL);

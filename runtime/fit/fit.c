@@ -122,9 +122,9 @@ static int ask_within(void *user) {
 
 static void fit_free(km_fit_job *f) {
     if (f->engine) f->engine->backend->engine_destroy(&f->engine);
+    km_fit_free_ahead(f); // it may keep the text of the build
     km_build_clear(&f->build);
     if (f->device) km_device_close(&f->device);
-    km_fit_free_ahead(f);
     km_text_free(f->table);
     km_spec_clear(&f->spec);
     km_data_stats_free(&f->stats);

@@ -78,7 +78,7 @@ void km_fit_build_params(km_build_params *build, const km_fit_job *f);
 // ahead.c: compiles what a fit on a GPU will most likely build into the cache, on a thread of its own, while the device
 // is opened and points are sent. It never fails a fit: what it could not compile the build compiles. A compile that is
 // under way when the fit ends is finished behind it, and stays in the cache, unless the caller stopped the fit; a
-// process that ends waits for it.
+// process that ends waits for it. With leaves_compile the text of the plan is kept instead (../unfinished.h).
 void km_fit_begin_ahead(km_fit_job *f, int ordinal);
 void km_fit_note_device(km_fit_job *f); // which is open now: the next fit's compiler need not wait for it
 km_status km_fit_end_ahead(km_fit_job *f, km_error *err); // waits for it; KM_ERROR_INTERRUPTED
