@@ -120,7 +120,7 @@ static const shape shapes[] = {
      2, 0},
     {150000, 8, "4..8", KM_FLOAT64, KM_FLOAT64, KM_ALGORITHM_ELKAN, "prebuilt", 0, KM_LABELS_NONE, 2, 0, 2,
      0},
-    {200000, 4, "300,1000", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_ALL, 1, 0, 2,
+    {200000, 4, "260,300", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_ALL, 1, 0, 2,
      0},
     {100000, 100, "2..5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_NONE, 3, 0, 2,
      0},
