@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "advice.h"
+#include "../base/size.h"
 #include "../base/wording.h"
 #include "data_refuse.h"
 #include "share.h"
@@ -36,14 +37,33 @@ static void of_no_clusters(const advice *a) {
         a->scale == KM_SCALE_UNIT ? KM_SAY(METRIC, "euclidean") : KM_SAY(SCALE, "standard"));
 }
 
+// Votes for a K.
+static int64_t votes_for(const advice *a, int k) {
+    int64_t votes = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) votes += a->selection->votes[c] == k;
+    return votes;
+}
+
+static int64_t voters_of(const advice *a) {
+    int64_t voters = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) voters += a->selection->votes[c] >= 0;
+    return voters;
+}
+
+static int last_k(const advice *a) {
+    return a->owner->result.models[a->owner->result.models_count - 1].k;
+}
+
+// Most criteria are best at the end of the list, which was not taken, and there are larger K.
+static int is_cut_short(const advice *a) {
+    int k = last_k(a);
+    return k != a->best->k && k < km_data_points_all(a->data) - 1 && k < KM_CLUSTERS_MAX &&
+           2 * votes_for(a, k) > voters_of(a);
+}
+
 static void of_votes(const advice *a) {
-    int64_t others = 0, voters = 0;
-    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
-        int64_t vote = a->selection->votes[c];
-        voters += vote >= 0;
-        others += vote >= 0 && vote != a->best->k;
-    }
-    if (2 * others > voters)
+    int64_t voters = voters_of(a), others = voters - votes_for(a, a->best->k);
+    if (2 * others > voters && !is_cut_short(a))
         km_result_warn(a->owner, a->log,
                        "%lld of %lld criteria prefer another K than %d: compare the scores of all K (%s), "
                        "and %s if it suits the data better",
@@ -51,13 +71,13 @@ static void of_votes(const advice *a) {
                        km_say(KM_SAY_OTHER_K));
 }
 
-// Which list to try where the best K is at an end of this one.
+// Which list to try where the best K, or that of most criteria, is at an end of this one.
 static void of_range(const advice *a) {
     const km_result *result = &a->owner->result;
-    int64_t k = a->best->k, points = km_data_points_all(a->data);
-    int at_first = a->selection->best == 0 && k > 2,
-        at_last = a->selection->best == result->models_count - 1 && k < points - 1;
-    int64_t low = at_first ? 2 : k / 2 > 2 ? k / 2 : 2;
+    int cut_short = is_cut_short(a);
+    int64_t k = cut_short ? last_k(a) : a->best->k, points = km_data_points_all(a->data);
+    int at_first = a->selection->best == 0 && k > 2 && !cut_short, at_last = k == last_k(a) && k < points - 1;
+    int64_t low = at_first ? 2 : km_max(2, km_min(k / 2, a->best->k));
     // Behind the first: what the list leaves out up to its second.
     int64_t high = at_first ? result->models[1].k - 1 : 2 * k;
     if (high > points - 1) high = points - 1;
@@ -65,9 +85,17 @@ static void of_range(const advice *a) {
     if ((!at_first && !at_last) || high <= low) return;
     char list[64];
     snprintf(list, sizeof list, "%lld..%lld", (long long)low, (long long)high);
-    km_result_warn(a->owner, a->log,
-                   "the best K = %lld is the %s of the list, and a wider list may hold a better one: try %s",
-                   (long long)k, at_first ? "first" : "last", KM_SAY(CLUSTERS, list));
+    if (cut_short)
+        km_result_warn(a->owner, a->log,
+                       "%lld of %lld criteria prefer K = %lld, the last of the list, and a wider list may "
+                       "hold a better one: try %s",
+                       (long long)votes_for(a, (int)k), (long long)voters_of(a), (long long)k,
+                       KM_SAY(CLUSTERS, list));
+    else
+        km_result_warn(
+            a->owner, a->log,
+            "the best K = %lld is the %s of the list, and a wider list may hold a better one: try %s",
+            (long long)k, at_first ? "first" : "last", KM_SAY(CLUSTERS, list));
 }
 
 // Restarts whose inertia is next to the best: they ended in much the same clusters, wherever tol stopped them.
@@ -82,14 +110,13 @@ static void of_restarts(const advice *a) {
     if (a->best->restarts < RESTARTS_MIN || !a->best->restart_inertia) return;
     int64_t close = restarts_close(a->best);
     if (RESTARTS_MIN * close >= a->best->restarts) return;
-    char more[32];
+    char more[32], few[32];
     snprintf(more, sizeof more, "%lld", 5 * (long long)a->best->restarts);
-    km_result_warn(
-        a->owner, a->log,
-        "at K = %d only %lld of %lld restarts came within %g %% of the best inertia, so other seeds may "
-        "end in other clusters: try %s",
-        a->best->k, (long long)close, (long long)a->best->restarts, 100 * CLOSE_RELATIVE,
-        KM_SAY(N_INIT, more));
+    snprintf(few, sizeof few, close ? "only %lld" : "none", (long long)close);
+    km_result_warn(a->owner, a->log,
+                   "at K = %d %s of %lld restarts came within %g %% of the best inertia, so other seeds may "
+                   "end in other clusters: try %s",
+                   a->best->k, few, (long long)a->best->restarts, 100 * CLOSE_RELATIVE, KM_SAY(N_INIT, more));
 }
 
 // Squared distances between centroids and mean, of the feature that has most of them and of all.
@@ -139,9 +166,9 @@ void km_advise(km_result_owner *owner, const km_data *data, km_scale scale, cons
     const km_selection *selection = &owner->result.selection;
     advice a = {owner, data, scale, log, selection, &owner->result.models[selection->best]};
     int has_choice = owner->result.models_count > 1 && has_inertia(a.best);
-    if (!selection->clustered && has_choice) {
+    if (!selection->clustered && has_choice && a.best->k > 1) {
         of_no_clusters(&a);
-    } else if (has_choice) {
+    } else if (selection->clustered && has_choice) {
         of_votes(&a);
         of_range(&a);
     }

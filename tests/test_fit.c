@@ -2189,12 +2189,13 @@ START_TEST(warning_of_restarts) {
     int64_t close = 0;
     for (int64_t r = 0; r < 12; r++) close += model->restart_inertia[r] <= 1.001 * model->inertia;
     ck_assert_int_le(close, 2);
-    char expected[160];
+    char few[32], expected[160];
+    snprintf(few, sizeof few, close ? "only %lld" : "none", (long long)close);
     snprintf(expected, sizeof expected,
-             "at K = 40 only %lld of 12 restarts came within 0.1 %% of the best inertia, so other seeds may "
+             "at K = 40 %s of 12 restarts came within 0.1 %% of the best inertia, so other seeds may "
              "end in "
              "other clusters: try --n-init 60",
-             (long long)close);
+             few);
     ck_assert(has_warning(result, expected));
     km_result_destroy(&result);
     job_close(&j);
@@ -2242,6 +2243,23 @@ START_TEST(warning_of_votes) {
     result = fit_points(points, "2..8", 10, KM_CRITERION_bic);
     ck_assert_int_gt(result->models[result->selection.best].k, 2);
     ck_assert(has_warning(result, "compare the scores of all K (--verbose), and take another one with -k"));
+    km_result_destroy(&result);
+}
+END_TEST
+
+// Twelve blobs here and there: most criteria say the last K of the list, the valley an earlier one.
+START_TEST(warning_of_a_list_that_is_too_short) {
+    enum { D = 3, BLOBS = 12 };
+    ref_data points = ref_blobs(2400, D, 2, .5, 9, KM_FLOAT32);
+    for (int64_t i = 0; i < points.n * D; i++) {
+        double centre = 20 * fmod((double)(i % (BLOBS * D) + 1) * 0.9742339887, 1);
+        points.x[i] = ref_round(centre + .3 * normal_draw(2, i / D, i % D), KM_FLOAT32);
+    }
+    km_result *result = fit_points(points, "2..8", 10, KM_CRITERION_AUTO);
+    ck_assert_int_lt(result->models[result->selection.best].k, 8);
+    ck_assert(has_warning(result, "criteria prefer K = 8, the last of the list, and a wider list may hold a "
+                                  "better one: try -k 4..16"));
+    ck_assert(!has_warning(result, "compare the scores of all K"));
     km_result_destroy(&result);
 }
 END_TEST
@@ -2362,6 +2380,7 @@ static Suite *suite_of(void) {
     tcase_add_test(decision, warning_of_one_feature);
     tcase_add_test(decision, warning_of_single_points);
     tcase_add_test(decision, warning_of_votes);
+    tcase_add_test(decision, warning_of_a_list_that_is_too_short);
     tcase_add_loop_test(decision, lists_without_scores, 0, 8);
     return suite;
 }

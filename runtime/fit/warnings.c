@@ -109,10 +109,10 @@ void km_fit_warn_of_models(km_fit_job *f, const km_model *models) {
         int is_rounding = models[q].scores[KM_CRITERION_wb] == 0;
         unconverged += !models[q].converged && models[q].n_iter >= f->params->max_iter && !is_rounding;
         if (models[q].effective_k < models[q].k)
-            km_result_warn(f->owner, f->params->log,
-                           "K=%d has %d clusters with points: the data have no more different "
-                           "points to give",
-                           models[q].k, models[q].effective_k);
+            km_result_warn(
+                f->owner, f->params->log,
+                "K=%d has %d cluster%s with points: the data have no more different points to give",
+                models[q].k, models[q].effective_k, models[q].effective_k == 1 ? "" : "s");
     }
     if (unconverged)
         km_result_warn(f->owner, f->params->log,
