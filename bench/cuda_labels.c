@@ -6,9 +6,14 @@
 //
 //     cuda_labels DESIGN FEATURES CLUSTERS [f32|f64 [POINTS [SEEDS [PASSES]]]]     e.g. cuda_labels tensor 4 3..12
 //
+// DESIGN may be hamerly or elkan: the algorithm's passes, of which the bounds are checked, too. An upper bound below
+// the distance to the point's own centroid, or a lower bound above that to the nearest other, is a violation: so a
+// smaller distance may be skipped. `tightest` is the largest lower bound, in parts of the distance.
+//
 // Five kinds of data: uniform; twelve blobs that touch; integers with many exact ties; features of different scales;
 // one point at 1e6 beside normal data. Of each kind SEEDS sets (2) of POINTS (33,554,432), PASSES (2) of each: the
-// first centroids are points. Exit status 1: a label is out of contract; 77: no GPU.
+// first centroids are points. Exit status 1: a label is out of contract, or a bound violated; 77: no GPU.
+#include "hard_points.h"
 #include "../gen/design.h"
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/file.h"
@@ -20,9 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOBS = 12, GRID = 10, FEATURES_MAX = 1024, LOOK_THREADS = 128, HOST_POINTS = 65536 };
-static const char *const kinds[] = {"uniform", "blobs", "ties", "scales", "outlier"};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { FEATURES_MAX = 1024, LOOK_THREADS = 128, HOST_POINTS = 65536 };
 
 // The counts of a check of labels; the kernel has a struct of the same name.
 typedef struct verdict {
@@ -30,8 +33,15 @@ typedef struct verdict {
     double worst; // the largest difference of squared distances, in units of the contract's
 } verdict;
 
+// The same of a check of bounds.
+typedef struct bounds_verdict {
+    unsigned long long checked, upper, lower; // points, violations
+    double tightest;
+} bounds_verdict;
+
 typedef struct check {
     km_spec spec;
+    km_algorithm algorithm;
     int64_t n, seeds, passes;
     km_device *device;
     km_module *module;
@@ -42,52 +52,19 @@ typedef struct check {
     int32_t *nearest;  // of the first points, by the kernel
     long long checked;
     verdict seen;
+    bounds_verdict bounds;
     km_cu_module kernel_module;
-    km_cu_function kernel; // the kernel of check_text
+    km_cu_function kernel, bounds_kernel; // the kernels of check_text
 } check;
 
 // Data --------------------------------------------------------------------------------------------------------
-
-static uint64_t mix(uint64_t z) {
-    z += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static double uniform(uint64_t bits) { // -1 to 1
-    return (double)(bits >> 11) * 0x1p-52 - 1;
-}
-
-static double normal(uint64_t bits) { // of twelve sums, near enough
-    double sum = 0;
-    for (uint64_t i = 0; i < 12; i++) sum += uniform(mix(bits + i * 0x632be59bd9b4e019u));
-    return sum / 2;
-}
-
-static double value_of(int kind, uint64_t seed, int64_t i, int64_t f, int64_t d) {
-    static const double scales[] = {1000, 1, 0.01, 30};
-    uint64_t bits = mix(seed * 0xd1b54a32d192ed03u + (uint64_t)(i * d + f));
-    switch (kind) {
-    case 0:
-        return uniform(bits);
-    case 1:
-        return 5 * uniform(mix((uint64_t)(i % BLOBS * d + f) + (seed << 32))) + normal(bits);
-    case 2:
-        return (double)(bits % GRID);
-    case 3:
-        return normal(bits) * scales[f % 4];
-    default:
-        return i == 12345 ? 1e6 : normal(bits);
-    }
-}
 
 static void make_points(check *c, int kind, uint64_t seed) {
     int64_t d = c->spec.features;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < c->n; i++)
         for (int64_t f = 0; f < d; f++) {
-            double x = value_of(kind, seed, i, f, d);
+            double x = hard_value(kind, seed, i, f, d);
             if (c->spec.type == KM_FLOAT32)
                 ((float *)c->raw)[i * d + f] = (float)x;
             else
@@ -113,15 +90,19 @@ static const char check_text[] =
     "    for (int f = 0; f < d; f++) sum += (double)x[f] * (double)x[f] + c[f] * c[f];\n"
     "    return sum;\n"
     "}\n"
-    "extern \"C\" __global__ void check_labels(const real *points, const unsigned char *labels, const double "
+    "__device__ int label_of(const void *labels, long long i, int label_bytes) {\n"
+    "    return label_bytes == 1 ? ((const unsigned char *)labels)[i] : ((const unsigned short "
+    "*)labels)[i];\n"
+    "}\n"
+    "extern \"C\" __global__ void check_labels(const real *points, const void *labels, const double "
     "*centroids,\n"
     "                                 long long n, int d, int k, double contract, verdict *seen, int "
     "*nearest_of,\n"
-    "                                 long long nearest_count) {\n"
+    "                                 long long nearest_count, int label_bytes) {\n"
     "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
     "    if (i >= n) return;\n"
     "    const real *x = points + i * d;\n"
-    "    int label = labels[i], nearest = 0;\n"
+    "    int label = label_of(labels, i, label_bytes), nearest = 0;\n"
     "    double best = 1e308 * 10, own = best;\n"
     "    for (int j = 0; j < k; j++) {\n"
     "        double square = square_of(x, centroids + (long long)j * d, d);\n"
@@ -135,6 +116,31 @@ static const char check_text[] =
     "    atomicAdd(&seen->differ, 1ull);\n"
     "    if (!(share <= 1)) atomicAdd(&seen->wrong, 1ull);\n"
     "    atomicMax(&seen->worst, (unsigned long long)__double_as_longlong(share));\n"
+    "}\n"
+    "struct bounds_verdict { unsigned long long checked, upper, lower, tightest; };\n"
+    "extern \"C\" __global__ void check_bounds(const real *points, const void *labels, const double "
+    "*centroids,\n"
+    "                                 const double *paths, const float *upper, const float *slack, long long "
+    "n,\n"
+    "                                 int d, int k, int label_bytes, bounds_verdict *seen) {\n"
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i >= n) return;\n"
+    "    const real *x = points + i * d;\n"
+    "    int label = label_of(labels, i, label_bytes);\n"
+    "    double own = 0, other = 1e308;\n"
+    "    for (int j = 0; j < k; j++) {\n"
+    "        double square = square_of(x, centroids + (long long)j * d, d);\n"
+    "        if (j == label) own = square;\n"
+    "        else other = square < other ? square : other;\n"
+    "    }\n"
+    "    own = sqrt(own) * (1 - 1e-14);\n"
+    "    other = sqrt(other) * (1 + 1e-14);\n"
+    "    double most = (double)upper[i] + paths[2 * label],\n"
+    "           least = (double)slack[i] + (double)upper[i] - paths[2 * label + 1];\n"
+    "    if (!(most >= own)) atomicAdd(&seen->upper, 1ull);\n"
+    "    if (!(least <= other)) atomicAdd(&seen->lower, 1ull);\n"
+    "    unsigned long long part = least > 0 && other < 1e150 ? __double_as_longlong(least / other) : 0;\n"
+    "    if (part > *(volatile unsigned long long *)&seen->tightest) atomicMax(&seen->tightest, part);\n"
     "}\n";
 
 static double at(const check *c, int64_t index) {
@@ -160,6 +166,8 @@ static km_status make_kernel(check *c, km_error *err) {
     KM_TRY_GOTO(km_cuda_enter(device, err));
     km_cu_result result = driver->cuModuleLoadDataEx(&c->kernel_module, cubin, 0, NULL, NULL);
     if (result == 0) result = driver->cuModuleGetFunction(&c->kernel, c->kernel_module, "check_labels");
+    if (result == 0)
+        result = driver->cuModuleGetFunction(&c->bounds_kernel, c->kernel_module, "check_bounds");
     if (result != 0) status = km_cuda_fail(err, driver, result, "loading the kernel that checks labels");
     km_cuda_leave(device);
 done:
@@ -212,14 +220,22 @@ static km_status check_all(check *c, km_cu_ptr labels, const double *centroids, 
                            err));
     km_cu_ptr table = memory.address, verdicts = table + (km_cu_ptr)centroids_bytes,
               nearest = verdicts + sizeof seen;
-    int features = (int)c->spec.features, clusters = (int)k;
+    int features = (int)c->spec.features, clusters = (int)k, label_bytes = (int)km_cuda_label_bytes(engine);
     long long n = c->n, nearest_count = count;
     double contract = c->spec.type == KM_FLOAT32 ? 0x1p-20 : 0x1p-48;
     KM_TRY_GOTO(km_cuda_put(engine, table, centroids, centroids_bytes, err));
     KM_TRY_GOTO(km_cuda_put(engine, verdicts, &seen, sizeof seen, err));
-    void *arguments[] = {
-        &engine->points.address, &labels, &table, &n, &features, &clusters, &contract, &verdicts, &nearest,
-        &nearest_count};
+    void *arguments[] = {&engine->points.address,
+                         &labels,
+                         &table,
+                         &n,
+                         &features,
+                         &clusters,
+                         &contract,
+                         &verdicts,
+                         &nearest,
+                         &nearest_count,
+                         &label_bytes};
     KM_CU(cuLaunchKernel(c->kernel, (unsigned)km_divide_up(c->n, LOOK_THREADS), 1, 1, LOOK_THREADS, 1, 1, 0,
                          engine->stream, arguments, NULL));
     KM_TRY_GOTO(km_cuda_get(engine, &seen, verdicts, sizeof seen, err));
@@ -231,12 +247,74 @@ done:
     return status;
 }
 
+// The bounds of a slot, where its last pass kept some, about the centroids that the pass had.
+static km_status check_bounds(check *c, int64_t slot, km_cu_ptr labels, const double *centroids,
+                              km_error *err) {
+    km_status status = KM_OK;
+    km_cuda_engine *engine = (km_cuda_engine *)c->engine;
+    const km_bounds_args *args = km_cuda_bounds_of(engine);
+    const km_driver *driver = engine->driver;
+    int64_t k = km_cuda_slot_k(engine, slot), row = km_cuda_slot_row(engine, slot), d = c->spec.features;
+    km_bounds_slot own;
+    km_cuda_memory memory = {0};
+    if (!args) return KM_OK;
+    KM_TRY(km_cuda_get(engine, &own, (km_cu_ptr)(uintptr_t)(args->slots + slot), sizeof own, err));
+    if (own.mode != BOUNDS_KEPT) return KM_OK;
+    int64_t table_bytes = k * (int64_t)sizeof(km_bounds_centroid), centroids_bytes = k * d * 8;
+    km_bounds_centroid *table = malloc((size_t)table_bytes);
+    double *paths = malloc((size_t)(2 * k) * sizeof *paths);
+    bounds_verdict seen = {0};
+    if (!table || !paths) {
+        status = km_fail_memory(err, "paths", table_bytes);
+        goto done;
+    }
+    KM_TRY_GOTO(km_cuda_get(engine, table, (km_cu_ptr)(uintptr_t)(args->table + row), table_bytes, err));
+    for (int64_t j = 0; j < k; j++) {
+        paths[2 * j] = table[j].path;
+        paths[2 * j + 1] = table[j].others;
+    }
+    KM_TRY_GOTO(km_cuda_reserve(engine, &memory, centroids_bytes + 2 * k * 8 + (int64_t)sizeof seen,
+                                "verdicts", err));
+    km_cu_ptr at = memory.address, paths_at = at + (km_cu_ptr)centroids_bytes,
+              verdicts = paths_at + (km_cu_ptr)(2 * k * 8);
+    const float *upper = args->upper + slot * args->n, *slack = args->slack + slot * args->n;
+    long long n = c->n;
+    int features = (int)d, clusters = (int)k, label_bytes = (int)km_cuda_label_bytes(engine);
+    KM_TRY_GOTO(km_cuda_put(engine, at, centroids, centroids_bytes, err));
+    KM_TRY_GOTO(km_cuda_put(engine, paths_at, paths, 2 * k * 8, err));
+    KM_TRY_GOTO(km_cuda_put(engine, verdicts, &seen, sizeof seen, err));
+    void *arguments[] = {&engine->points.address,
+                         &labels,
+                         &at,
+                         &paths_at,
+                         &upper,
+                         &slack,
+                         &n,
+                         &features,
+                         &clusters,
+                         &label_bytes,
+                         &verdicts};
+    KM_CU(cuLaunchKernel(c->bounds_kernel, (unsigned)km_divide_up(c->n, LOOK_THREADS), 1, 1, LOOK_THREADS, 1,
+                         1, 0, engine->stream, arguments, NULL));
+    KM_TRY_GOTO(km_cuda_get(engine, &seen, verdicts, sizeof seen, err));
+    c->bounds.checked += (unsigned long long)c->n;
+    c->bounds.upper += seen.upper;
+    c->bounds.lower += seen.lower;
+    c->bounds.tightest = fmax(c->bounds.tightest, seen.tightest);
+done:
+    km_cuda_release(engine, &memory);
+    free(table);
+    free(paths);
+    return status;
+}
+
 // The run -----------------------------------------------------------------------------------------------------
 
 // Every slot's centroids and phase before a pass, the pass, every label. `first`: the centroids are those of start_all.
 static km_status check_pass(check *c, km_slot_state *states, int first, km_error *err) {
     km_cuda_engine *engine = (km_cuda_engine *)c->engine;
-    int64_t d = c->spec.features, passes, stride = km_divide_up(c->n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    int64_t d = c->spec.features, passes,
+            stride = km_round_up(c->n, KM_ALIGN_BYTES) * km_cuda_label_bytes(engine);
     const km_stop stop = {.max_iter = 1000};
     if (!first)
         KM_TRY(km_cuda_get_rows(engine, c->centroids, &engine->centroids, 0,
@@ -247,8 +325,10 @@ static km_status check_pass(check *c, km_slot_state *states, int first, km_error
     km_status status = c->engine->backend->run_passes(c->engine, states, &passes, &stop, 1, err);
     for (int64_t s = 0; s < c->engine->slots_count && status == KM_OK; s++) {
         if (before[s] != KM_SLOT_RUNNING && before[s] != KM_SLOT_LAST) continue;
-        status = check_all(c, engine->labels.address + (km_cu_ptr)(s * stride),
-                           c->centroids + km_cuda_slot_row(engine, s) * d, km_cuda_slot_k(engine, s), err);
+        const km_cu_ptr labels = engine->labels.address + (km_cu_ptr)(s * stride);
+        const double *centroids = c->centroids + km_cuda_slot_row(engine, s) * d;
+        status = check_all(c, labels, centroids, km_cuda_slot_k(engine, s), err);
+        if (status == KM_OK) status = check_bounds(c, s, labels, centroids, err);
     }
     free(before);
     return status;
@@ -262,7 +342,7 @@ static km_status start_all(check *c, km_slot_state *states, uint64_t seed, km_er
         int64_t k = km_cuda_slot_k(engine, s);
         double *centroids = c->centroids + km_cuda_slot_row(engine, s) * d;
         for (int64_t j = 0; j < k; j++) {
-            int64_t row = (int64_t)(mix(seed + (uint64_t)(s * 1000 + j)) % (uint64_t)c->n);
+            int64_t row = (int64_t)(hard_mix(seed + (uint64_t)(s * 1000 + j)) % (uint64_t)c->n);
             for (int64_t f = 0; f < d; f++) centroids[j * d + f] = at(c, row * d + f);
         }
         KM_TRY(c->engine->backend->slot_start(c->engine, s, centroids, err));
@@ -315,7 +395,8 @@ static km_status prepare(check *c, const char *design, km_error *err) {
     km_module_params_init(&module_params);
     km_status status;
     KM_TRY_GOTO(km_device_open(&c->device, 0, NULL, NULL, err));
-    KM_TRY_GOTO(km_spec_fix(&c->spec, "design", design, err));
+    if (c->algorithm == KM_ALGORITHM_AUTO) KM_TRY_GOTO(km_spec_fix(&c->spec, "design", design, err));
+    plan_params.algorithm = c->algorithm;
     plan_params.facts = &c->device->facts;
     plan_params.track_labels = 1;
     plan_params.points = c->n;
@@ -352,24 +433,30 @@ int main(int argc, char **argv) {
         return 77;
     }
     km_spec_init(&c.spec);
+    if (!strcmp(argv[1], "hamerly")) c.algorithm = KM_ALGORITHM_HAMERLY;
+    if (!strcmp(argv[1], "elkan")) c.algorithm = KM_ALGORITHM_ELKAN;
     c.spec.features = number(argc, argv, 2, 0) < FEATURES_MAX ? number(argc, argv, 2, 0) : FEATURES_MAX;
     c.spec.type = argc > 4 && !strcmp(argv[4], "f64") ? KM_FLOAT64 : KM_FLOAT32;
     km_status status = km_spec_set_target(&c.spec, "cuda", &err);
     if (status == KM_OK) status = km_spec_set_clusters(&c.spec, argv[3], &err);
     if (status == KM_OK) status = prepare(&c, argv[1], &err);
     unsigned long long wrong = 0;
-    for (int kind = 0; kind < KINDS && status == KM_OK; kind++) {
+    for (int kind = 0; kind < HARD_KINDS && status == KM_OK; kind++) {
         c.checked = 0;
         c.seen = (verdict){0, 0, 0};
+        c.bounds = (bounds_verdict){0};
         for (int64_t seed = 1; seed <= c.seeds && status == KM_OK; seed++) {
             make_points(&c, kind, (uint64_t)seed);
             status = check_set(&c, (uint64_t)seed, &err);
         }
         printf("%s d=%lld K=%s %s: %lld labels, %llu differ, %llu out of contract, worst %.3g of it\n",
-               argv[1], (long long)c.spec.features, argv[3], kinds[kind], c.checked, c.seen.differ,
+               argv[1], (long long)c.spec.features, argv[3], hard_kinds[kind], c.checked, c.seen.differ,
                c.seen.wrong, c.seen.worst);
+        if (c.bounds.checked)
+            printf("    %llu bounds, %llu upper and %llu lower ones violated, tightest %.7f\n",
+                   c.bounds.checked, c.bounds.upper, c.bounds.lower, c.bounds.tightest);
         fflush(stdout);
-        wrong += c.seen.wrong;
+        wrong += c.seen.wrong + c.bounds.upper + c.bounds.lower;
     }
     if (status != KM_OK) fprintf(stderr, "cuda_labels: %s: %s\n", km_status_name(status), err.text);
     if (c.kernel_module && km_cuda_enter((const km_cuda_device *)c.device, NULL) == KM_OK) {

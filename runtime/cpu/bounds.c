@@ -311,6 +311,17 @@ static void slot_prepare(const cpu_engine *engine, slot_bounds *own, int is_firs
         for (int64_t j = 0; j < k; j++) own->radius[j] = -INFINITY;
 }
 
+int km_cpu_bounds_view(cpu_bounds_view *out, const cpu_engine *engine, int64_t slot) {
+    const slot_bounds *own = engine->bounds ? &engine->bounds->slots[slot] : NULL;
+    if (!own || !own->is_used) return 0;
+    *out = (cpu_bounds_view){own->upper, own->slack, own->lower, own->path, own->others, own->centroids_before};
+    return 1;
+}
+
+int64_t km_cpu_bounds_lower_row(int64_t point) {
+    return lower_row(point / KM_CPU_PASS_POINTS * KM_CPU_PASS_POINTS, point);
+}
+
 static int is_active(const cpu_slot *slot) {
     return km_slot_is_active(slot->state.phase);
 }

@@ -229,6 +229,15 @@ void km_cpu_tiling_collect(cpu_engine *engine);
 km_status km_cpu_tiling_probe(cpu_engine *engine, km_error *err);
 
 // The algorithms hamerly and elkan (bounds.c).
+// The bounds that a slot's last pass left, for programs that check them (bench/cpu_bounds.c): of a point with label j
+// upper + path[j] and slack + upper - others[j], and elkan's lower[row * k + j] - path[j], about these centroids.
+typedef struct cpu_bounds_view {
+    const float *upper, *slack, *lower; // lower: NULL but for elkan
+    const double *path, *others, *centroids;
+} cpu_bounds_view;
+// 0: it left none.
+int km_cpu_bounds_view(cpu_bounds_view *out, const cpu_engine *engine, int64_t slot);
+int64_t km_cpu_bounds_lower_row(int64_t point);
 km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err);
 void km_cpu_bounds_destroy(cpu_engine *engine);
 km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err); // before each pass

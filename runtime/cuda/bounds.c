@@ -123,6 +123,10 @@ static km_status make(km_cuda_engine *engine, km_error *err) {
     return put_numbers(engine, &tables, err);
 }
 
+const km_bounds_args *km_cuda_bounds_of(const km_cuda_engine *engine) {
+    return engine->bounding ? &engine->bounding->args : NULL;
+}
+
 // Launches ------------------------------------------------------------------------------------------------------
 
 static km_status launch(km_cuda_engine *engine, km_cu_function function, int64_t blocks, int64_t slots,

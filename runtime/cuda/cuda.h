@@ -343,6 +343,8 @@ typedef struct km_cuda_skipping {
 } km_cuda_skipping;
 
 extern const km_cuda_skipping km_cuda_tiling, km_cuda_bounding;
+// The bounds that passes keep, for programs that check them (bench/cuda_labels.c); NULL: there are none.
+const km_bounds_args *km_cuda_bounds_of(const km_cuda_engine *engine);
 
 // state.c
 // Gets the memory that passes need in addition to the points, when n is known.
