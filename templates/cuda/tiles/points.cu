@@ -229,42 +229,31 @@ static __device__ __forceinline__ void tiles_fetch(const km_tiles_args &args, lo
 
 extern "C" __global__ void __launch_bounds__(TILES_POINTS_THREADS(int(D)), 1)
     km_tiles_points(const __grid_constant__ km_tiles_args args) {
-    enum { WARPS = TILES_POINTS_THREADS(int(D)) / 32, EACH = sizeof(tiles_mask) / 4 };
+    enum { WARPS = TILES_POINTS_THREADS(int(D)) / 32 };
     extern __shared__ __align__(16) char tiles_memory[];
     if (args.control->stop) return;
     const int lane = threadIdx.x % 32, restart = blockIdx.y, step = gridDim.x * WARPS;
     const int *list = args.list + restart * args.tiles, listed = args.listed[restart];
     if (blockIdx.x * WARPS >= listed) return;
     const tiles_shared shared = tiles_begin(args, tiles_memory, restart);
-    // What a lane has of each K `lane` + 32 e: the first row, and the candidates of the tile.
-    int first_rows[EACH];
-#pragma unroll
-    for (int e = 0; e < EACH; e++) first_rows[e] = args.offsets[min(lane + 32 * e, args.ks_count - 1)];
     const tiles_mask *all_candidates =
         (const tiles_mask *)args.candidates + restart * args.tiles * args.ks_count;
     int i = blockIdx.x * WARPS + threadIdx.x / 32;
-    long long number = i < listed ? list[i] : 0, next = i + step < listed ? list[i + step] : number;
+    int number = i < listed ? list[i] : 0, next = i + step < listed ? list[i + step] : number;
     for (; i < listed; i += step) {
         const long long at = restart * args.tiles + number;
-        const tiles_mask *candidates = all_candidates + number * args.ks_count;
-        tiles_mask own[EACH];
+        const tiles_mask *candidates = all_candidates + (long long)number * args.ks_count;
         tiles_points tile;
         unsigned long long ks = args.open[at];
-#pragma unroll
-        for (int e = 0; e < EACH; e++) own[e] = candidates[min(lane + 32 * e, args.ks_count - 1)];
         tiles_load(tile, args, number);
         number = next;
-        if (i + step < listed) tiles_fetch(args, next, all_candidates + next * args.ks_count);
+        if (i + step < listed) tiles_fetch(args, next, all_candidates + (long long)next * args.ks_count);
         if (i + 2 * step < listed) next = list[i + 2 * step];
         if (lane == 0) args.open[at] = 0;
         for (; ks; ks &= ks - 1) {
             const int q = tiles_lowest(ks);
-            tiles_mask mask = __shfl_sync(0xffffffffu, own[0], q % 32);
-            int first_row = __shfl_sync(0xffffffffu, first_rows[0], q % 32);
-            if (EACH > 1 && q >= 32) {
-                mask = __shfl_sync(0xffffffffu, own[EACH - 1], q % 32);
-                first_row = __shfl_sync(0xffffffffu, first_rows[EACH - 1], q % 32);
-            }
+            const tiles_mask mask = candidates[q];
+            const int first_row = args.offsets[q];
             if (tiles_count(mask) == 2)
                 tiles_split_in_two(shared, tile, first_row, mask);
             else
