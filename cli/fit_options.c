@@ -267,8 +267,8 @@ const cli_option cli_fit_options[] = {
      CLI_INT(fit_options, fit.changes_min, 0, INT64_MAX)},
     {"algorithm", 0, "NAME",
      "auto (default), lloyd, tiles, hamerly or elkan: which distances\n"
-     "are skipped (on a GPU not by elkan); the result is the same, but for\n"
-     "near ties, which lloyd decides in the points' own type",
+     "are skipped; the result is the same, but for near ties, which lloyd\n"
+     "decides in the points' own type",
      CLI_BY(take_algorithm, const char *, fit_options, algorithm)},
     {"init", 0, "HOW",
      "k-means++ (default), random, or a file with the first centroids:\n"

@@ -174,11 +174,6 @@ static const char *cuda_unserved(const km_plan *plan) {
 static km_status check(const km_plan *plan, km_error *err) {
     if (plan->algorithm == KM_ALGORITHM_LLOYD) return KM_OK;
     if (plan->spec.target.kind == KM_TARGET_CUDA) {
-        if (plan->algorithm == KM_ALGORITHM_ELKAN)
-            return km_fail(
-                err, KM_ERROR_PLAN,
-                "the algorithm elkan runs on the CPU only; take lloyd, tiles, hamerly or auto on CUDA, "
-                "or the target cpu");
         const char *takes = cuda_refused(plan);
         return takes ? km_fail(err, KM_ERROR_PLAN,
                                "the algorithm %s takes on CUDA %s; take lloyd or auto, or the target cpu",
@@ -214,16 +209,19 @@ static void take_what_is_served(km_plan *plan) {
     plan->algorithm = KM_ALGORITHM_LLOYD;
 }
 
+int km_algorithm_has_bounds(km_algorithm algorithm) {
+    return algorithm == KM_ALGORITHM_HAMERLY || algorithm == KM_ALGORITHM_ELKAN;
+}
+
 int km_algorithm_keeps_labels(const km_plan *plan, km_algorithm asked) {
     km_algorithm algorithm = asked ? asked : km_plan_fixed_algorithm(plan);
-    return plan->spec.target.kind == KM_TARGET_CUDA && algorithm == KM_ALGORITHM_HAMERLY &&
+    return plan->spec.target.kind == KM_TARGET_CUDA && km_algorithm_has_bounds(algorithm) &&
            !km_cuda_bounds_unserved(plan);
 }
 
 const char *km_algorithm_template(const km_plan *plan) {
-    static const char *const templates[KM_ALGORITHM_COUNT] = {
-        [KM_ALGORITHM_TILES] = "cuda/tiles/tiles.cu", [KM_ALGORITHM_HAMERLY] = "cuda/bounds/bounds.cu"};
-    return plan->spec.target.kind == KM_TARGET_CUDA ? templates[plan->algorithm] : NULL;
+    if (plan->spec.target.kind != KM_TARGET_CUDA || plan->algorithm == KM_ALGORITHM_LLOYD) return NULL;
+    return km_algorithm_has_bounds(plan->algorithm) ? "cuda/bounds/bounds.cu" : "cuda/tiles/tiles.cu";
 }
 
 km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
@@ -235,7 +233,7 @@ km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
     KM_TRY(check(plan, err));
     take_what_is_served(plan);
     int keeps_labels = plan->track_labels;
-    if (plan->algorithm == KM_ALGORITHM_HAMERLY && plan->spec.target.kind == KM_TARGET_CUDA)
+    if (km_algorithm_has_bounds(plan->algorithm) && plan->spec.target.kind == KM_TARGET_CUDA)
         plan->track_labels = 1; // its memory has them
     if (!plan->algorithm_fixed || plan->spec.target.kind == KM_TARGET_CUDA) leave_room(plan);
     plan->track_labels = keeps_labels;

@@ -3,6 +3,7 @@
 #include "../base/error.h"
 #include "../base/size.h"
 #include "../base/text.h"
+#include "algorithm.h"
 #include "cpu/facts.h"
 #include "design.h"
 #include "memory.h"
@@ -171,7 +172,7 @@ static void add_skipping(km_text *out, const km_plan *plan, double value) {
         add_memory(out, plan, "  while they are sorted", 16);
     }
     if (spec->target.kind == KM_TARGET_CUDA) {
-        if (plan->algorithm == KM_ALGORITHM_HAMERLY) {
+        if (km_algorithm_has_bounds(plan->algorithm)) {
             const int64_t many = 1 << 24;
             km_bounds_tables tables = km_cuda_bounds_tables(plan, many),
                              none = km_cuda_bounds_tables(plan, 0);

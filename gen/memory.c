@@ -5,6 +5,7 @@
 #include "../templates/cpu/abi.h"
 #include "../templates/cuda/abi.h"
 #include "../templates/cuda/steps.h"
+#include "algorithm.h"
 #include "cpu/facts.h"
 #include "cuda/bounds.h"
 #include "cuda/common.h"
@@ -227,7 +228,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
         km_tiles_tables tables = km_cuda_tiles_tables(plan, n);
         memory->pass += paged(tables.kept) + paged(tables.sorting);
     }
-    if (plan->algorithm == KM_ALGORITHM_HAMERLY) memory->pass += paged(km_cuda_bounds_tables(plan, n).kept);
+    if (km_algorithm_has_bounds(plan->algorithm)) memory->pass += paged(km_cuda_bounds_tables(plan, n).kept);
     memory->steps = paged(steps.work) + (steps.scratch > workspace ? paged(steps.scratch) : 0);
     memory->spare = CUDA_SPARE;
     memory->total = memory->points + memory->spare +
@@ -370,13 +371,9 @@ static int64_t add_slots(km_memory *memory, const km_plan *plan) {
     return totals + lists;
 }
 
-static int keeps_bounds(const km_plan *plan) {
-    return plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN;
-}
-
 int64_t km_cpu_bounds_point_bytes(const km_plan *plan) {
     int64_t restarts = restarts_of(plan), floats = 0;
-    if (!keeps_bounds(plan)) return 0;
+    if (!km_algorithm_has_bounds(plan->algorithm)) return 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
         int64_t k = plan->spec.clusters[i], groups = km_divide_up(k, KM_CPU_BOUNDS_LANES);
         floats += 2 + (plan->algorithm == KM_ALGORITHM_ELKAN ? k + groups : 0);
@@ -386,7 +383,7 @@ int64_t km_cpu_bounds_point_bytes(const km_plan *plan) {
 
 int64_t km_cpu_row_point_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, vectors = km_divide_up(d, KM_CPU_BOUNDS_LANES);
-    if (!keeps_bounds(plan) || d < KM_CPU_BOUNDS_ROWS_D) return 0;
+    if (!km_algorithm_has_bounds(plan->algorithm) || d < KM_CPU_BOUNDS_ROWS_D) return 0;
     return vectors * KM_CPU_BOUNDS_LANES * km_type_bytes(plan->spec.type);
 }
 
@@ -415,7 +412,7 @@ static int64_t kept_bytes(const km_plan *plan) {
         int64_t lists = k * (KM_CPU_PITCH(d) * 8 + 24 + (KM_CPU_BOXES + 1) * real) + 16 * (d + 1) * real;
         return km_cpu_tiles_bytes(plan, n) + threads_of(plan) * lists;
     }
-    if (!keeps_bounds(plan)) return 0;
+    if (!km_algorithm_has_bounds(plan->algorithm)) return 0;
     return pages(plan, n * km_cpu_row_point_bytes(plan)) + bounds_bytes(plan);
 }
 

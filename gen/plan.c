@@ -429,7 +429,7 @@ static km_status make_once(km_plan *plan, const km_spec *spec, const km_plan_par
 static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
                       int64_t concurrent_max, int streams, const measured *by, km_error *err) {
     KM_TRY(make_once(plan, spec, params, concurrent_max, streams, by, 0, err));
-    if (plan->algorithm != KM_ALGORITHM_HAMERLY || plan->spec.target.kind != KM_TARGET_CUDA ||
+    if (!km_algorithm_has_bounds(plan->algorithm) || plan->spec.target.kind != KM_TARGET_CUDA ||
         plan->track_labels)
         return KM_OK;
     km_plan_clear(plan);

@@ -581,10 +581,9 @@ START_TEST(refusals) {
     ck_assert_int_eq(km_spec_set_clusters(&spec, "2..5", &err), KM_OK);
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
     params.algorithm = KM_ALGORITHM_ELKAN;
-    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
-    ck_assert_str_eq(err.text,
-                     "the algorithm elkan runs on the CPU only; take lloyd, tiles, hamerly or auto on CUDA, "
-                     "or the target cpu");
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_ELKAN);
+    ck_assert_int_eq(plan.track_labels, 1);
     params.algorithm = KM_ALGORITHM_HAMERLY;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
     ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_HAMERLY);
@@ -630,6 +629,37 @@ START_TEST(refusals) {
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
     ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_LLOYD);
     ck_assert_int_eq(plan.algorithm_fixed, 1);
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+}
+END_TEST
+
+// On CUDA an algorithm whose tables the device has no room for leaves passes to lloyd, and says so: elkan's bounds of
+// 4 million points take 8 GiB here, hamerly's 0.1.
+START_TEST(no_room) {
+    km_error err = {{0}};
+    km_spec spec;
+    km_plan plan;
+    km_plan_params params;
+    km_device_facts facts;
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_plan_params_init(&params);
+    spec.features = 16;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "1024", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    km_device_facts_init(&facts, spec.target);
+    facts.memory_free_bytes = (int64_t)6 << 30;
+    params.facts = &facts;
+    params.points = 1 << 22;
+    for (int a = KM_ALGORITHM_HAMERLY; a <= KM_ALGORITHM_ELKAN; a++) {
+        params.algorithm = (km_algorithm)a;
+        ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
+        ck_assert_int_eq(plan.algorithm, a == KM_ALGORITHM_ELKAN ? KM_ALGORITHM_LLOYD : a);
+    }
+    ck_assert_msg(strstr(plan.algorithm_reason, "with elkan a fit needs ") == plan.algorithm_reason, "%s",
+                  plan.algorithm_reason);
+    ck_assert_int_le(plan.memory_bytes, facts.memory_free_bytes);
     km_plan_clear(&plan);
     km_spec_clear(&spec);
 }
@@ -726,12 +756,13 @@ START_TEST(gpu_hard_data) {
 }
 END_TEST
 
-static void bounds_on_gpu(const ref_data *points, const job *j) {
-    compare_with_cpu(points, j, KM_ALGORITHM_HAMERLY, points->w ? KM_ALGORITHM_LLOYD : KM_ALGORITHM_HAMERLY);
+static void bounds_on_gpu(const ref_data *points, const job *j, int i) {
+    km_algorithm algorithm = i / 2 ? KM_ALGORITHM_ELKAN : KM_ALGORITHM_HAMERLY;
+    compare_with_cpu(points, j, algorithm, points->w ? KM_ALGORITHM_LLOYD : algorithm);
 }
 
-// Hamerly: features in whole pieces and not, points in whole tiles and not, centroids in whole squares and not; labels
-// of one and of two bytes; lists of small K, which have another dense design.
+// Hamerly and elkan: features in whole pieces and not, points in whole tiles and not, centroids in whole squares and
+// not; labels of one and of two bytes; lists of small K, which have another dense design.
 START_TEST(gpu_bounds_shapes) {
     static const struct {
         int64_t n, d;
@@ -743,10 +774,10 @@ START_TEST(gpu_bounds_shapes) {
     for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
         if (is_other((int)t, _i)) continue;
         ref_data points = ref_blobs(cases[t].n, cases[t].d, 40, 1.2, 11, type_of(_i));
-        bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 40});
+        bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 40}, _i);
         ref_data_free(&points);
         points = ref_uniform(cases[t].n, cases[t].d, 3, type_of(_i));
-        bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 12});
+        bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 12}, _i);
         ref_data_free(&points);
     }
 }
@@ -763,19 +794,19 @@ START_TEST(gpu_bounds_hard_data) {
     ref_shift(&shifted, 1e5);
     ref_weigh(&weighted, 3);
     for (int64_t i = 0; i < equal.n * equal.d; i++) equal.x[i] = 0.5;
-    bounds_on_gpu(&grid, &(job){.clusters = "2,3,4,5", .init = init, .init_count = 5});
-    bounds_on_gpu(&grid, &(job){.clusters = "100"});
-    bounds_on_gpu(&few, &(job){.clusters = "3..7", .restarts = 2});
-    bounds_on_gpu(&shifted, &(job){.clusters = "2..6"});
-    bounds_on_gpu(&far, &(job){.clusters = "2..6"});
-    bounds_on_gpu(&weighted, &(job){.clusters = "2..6", .max_iter = 1});
-    bounds_on_gpu(&all, &(job){.clusters = "1,39,40", .restarts = 2});
-    bounds_on_gpu(&equal, &(job){.clusters = "1..3", .restarts = 2});
-    bounds_on_gpu(&many, &(job){.clusters = "50,70", .changes_min = 5});
+    bounds_on_gpu(&grid, &(job){.clusters = "2,3,4,5", .init = init, .init_count = 5}, _i);
+    bounds_on_gpu(&grid, &(job){.clusters = "100"}, _i);
+    bounds_on_gpu(&few, &(job){.clusters = "3..7", .restarts = 2}, _i);
+    bounds_on_gpu(&shifted, &(job){.clusters = "2..6"}, _i);
+    bounds_on_gpu(&far, &(job){.clusters = "2..6"}, _i);
+    bounds_on_gpu(&weighted, &(job){.clusters = "2..6", .max_iter = 1}, _i);
+    bounds_on_gpu(&all, &(job){.clusters = "1,39,40", .restarts = 2}, _i);
+    bounds_on_gpu(&equal, &(job){.clusters = "1..3", .restarts = 2}, _i);
+    bounds_on_gpu(&many, &(job){.clusters = "50,70", .changes_min = 5}, _i);
     // All first centroids in one cluster: most of them end without points, which are relocated.
     double near[80 * 20];
     for (int64_t i = 0; i < 80 * 20; i++) near[i] = many.x[i % 20] + 1e-3 * (double)(i / 20);
-    bounds_on_gpu(&many, &(job){.clusters = "80", .init = near, .init_count = 80});
+    bounds_on_gpu(&many, &(job){.clusters = "80", .init = near, .init_count = 80}, _i);
     ref_data_free(&grid);
     ref_data_free(&few);
     ref_data_free(&far);
@@ -789,7 +820,7 @@ END_TEST
 
 START_TEST(gpu_bounds_restarts) {
     ref_data points = ref_blobs(9001, 12, 50, 1.5, 8, type_of(_i));
-    bounds_on_gpu(&points, &(job){.clusters = "40,64,90", .restarts = 7, .concurrent = 3});
+    bounds_on_gpu(&points, &(job){.clusters = "40,64,90", .restarts = 7, .concurrent = 3}, _i);
     ref_data_free(&points);
 }
 END_TEST
@@ -871,9 +902,9 @@ static Suite *gpu_suite(void) {
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("bounds");
     tcase_set_timeout(tcase, 600);
-    tcase_add_loop_test(tcase, gpu_bounds_shapes, 0, 2);
-    tcase_add_loop_test(tcase, gpu_bounds_hard_data, 0, 2);
-    tcase_add_loop_test(tcase, gpu_bounds_restarts, 0, 2);
+    tcase_add_loop_test(tcase, gpu_bounds_shapes, 0, 4);
+    tcase_add_loop_test(tcase, gpu_bounds_hard_data, 0, 4);
+    tcase_add_loop_test(tcase, gpu_bounds_restarts, 0, 4);
     tcase_add_test(tcase, gpu_bounds_automatic);
     suite_add_tcase(suite, tcase);
     return suite;
@@ -913,6 +944,7 @@ int main(int argc, char **argv) {
     if (!is_sample()) tcase_add_loop_test(tcase, automatic_bounds, is_whole() ? 1 : 2, 3);
     tcase_add_loop_test(tcase, automatic_bounds_dropped, is_whole() ? 1 : 2, 3);
     tcase_add_test(tcase, refusals);
+    tcase_add_test(tcase, no_room);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("restarts");
     tcase_set_timeout(tcase, 120);

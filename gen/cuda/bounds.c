@@ -49,6 +49,7 @@ km_bounds_tables km_cuda_bounds_tables(const km_plan *plan, int64_t n) {
         [KM_BOUNDS_CANDIDATES] = restarts * tables.pairs * 2,
         [KM_BOUNDS_UPPER] = slots * n * 4,
         [KM_BOUNDS_SLACK] = slots * n * 4,
+        [KM_BOUNDS_LOWER] = plan->algorithm == KM_ALGORITHM_ELKAN ? rows * n * 2 : 0,
         [KM_BOUNDS_LIST] = slots * n * (int64_t)sizeof(km_bounds_entry),
         [KM_BOUNDS_SORTED] = slots * tables.sorted * 4,
         [KM_BOUNDS_TILE_LABELS] = slots * (tables.sorted / BOUNDS_TILE) * 2,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The algorithm hamerly on CUDA: what it can serve, and its memory. What the engine reserves is counted here.
+// The algorithms hamerly and elkan on CUDA: what they can serve, and their memory. What the engine reserves is counted
+// here.
 #ifndef KM_GEN_CUDA_BOUNDS_H
 #define KM_GEN_CUDA_BOUNDS_H
 #include <kmgen/plan.h>
@@ -19,6 +20,7 @@ enum {
     KM_BOUNDS_CANDIDATES,
     KM_BOUNDS_UPPER,
     KM_BOUNDS_SLACK,
+    KM_BOUNDS_LOWER,
     KM_BOUNDS_LIST,
     KM_BOUNDS_SORTED,
     KM_BOUNDS_TILE_LABELS,

@@ -102,6 +102,8 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set(env, "cancelled", spec->type == KM_FLOAT64 ? "0x1p-48" : "0x1p-20"); // as runtime/unit.c
     km_env_set_flag(env, "weighted", plan->weighted);
     km_env_set_flag(env, "track_labels", plan->track_labels);
+    km_env_set(env, "algorithm", "%s", km_algorithm_name(plan->algorithm));
+    km_env_set_flag(env, "elkan", plan->algorithm == KM_ALGORITHM_ELKAN);
     km_env_set(env, "tiles_mask", "%s", k_max <= 32 ? "unsigned" : "unsigned long long");
     km_env_set(env, "name", "%s", spec->name);
     km_env_set_int(env, "d", spec->features);

@@ -42,7 +42,7 @@ typedef enum km_algorithm {
     KM_ALGORITHM_LLOYD, ///< Every point against every centroid.
     KM_ALGORITHM_TILES, ///< Boxes of nearby points; only points of a box that more than one centroid can reach.
     KM_ALGORITHM_HAMERLY, ///< Two bounds a point and run.
-    KM_ALGORITHM_ELKAN,   ///< CPU: 1 + K bounds a point and run.
+    KM_ALGORITHM_ELKAN,   ///< 1 + K bounds a point and run, or more.
     KM_ALGORITHM_COUNT    ///< How many there are, AUTO counted.
 } km_algorithm;
 

@@ -32,7 +32,7 @@ class KMeansSweep(Clusterer):
     max_iter : int
         Iterations of a restart at most.
     algorithm : {"auto", "lloyd", "tiles", "hamerly", "elkan"}
-        Which distances are skipped; on a GPU ``"tiles"`` does so, and ``"auto"`` takes it where it pays.
+        Which distances are skipped; ``"auto"`` takes what pays.
     scale : {None, "standard", "minmax", "robust", "unit"}
         Scaling of the features before clustering; centroids come back in the points' units. ``"unit"`` divides each
         point by its length: the same as ``metric="cosine"``.
@@ -186,7 +186,7 @@ class KMeans(Clusterer):
     random_state : int, RandomState, Generator or None
         The seed: the same int gives the same bits. None: another one each time.
     algorithm : {"auto", "lloyd", "tiles", "hamerly", "elkan"}
-        Which distances are skipped; on a GPU ``"tiles"`` does so, and ``"auto"`` takes it where it pays.
+        Which distances are skipped; ``"auto"`` takes what pays.
     scale : {None, "standard", "minmax", "robust", "unit"}
         Scaling of the features before clustering; centroids come back in the points' units.
     metric : {"euclidean", "cosine"}

@@ -314,7 +314,8 @@ static void slot_prepare(const cpu_engine *engine, slot_bounds *own, int is_firs
 int km_cpu_bounds_view(cpu_bounds_view *out, const cpu_engine *engine, int64_t slot) {
     const slot_bounds *own = engine->bounds ? &engine->bounds->slots[slot] : NULL;
     if (!own || !own->is_used) return 0;
-    *out = (cpu_bounds_view){own->upper, own->slack, own->lower, own->path, own->others, own->centroids_before};
+    *out =
+        (cpu_bounds_view){own->upper, own->slack, own->lower, own->path, own->others, own->centroids_before};
     return 1;
 }
 

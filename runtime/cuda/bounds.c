@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The algorithm hamerly: bounds of each point's distances from pass to pass, and the kernels that keep them
+// The algorithms hamerly and elkan: bounds of each point's distances from pass to pass, and the kernels that keep them
 // (templates/cuda/bounds). A run's first pass is the dense design's, which leaves labels.
 #include "../../base/error.h"
 #include "../../base/log.h"
@@ -66,6 +66,9 @@ static km_status put_numbers(km_cuda_engine *engine, const km_bounds_tables *tab
         scale[f] = ldexp(1, 60 - (int)bits - (most > 0 ? ilogb(most) : 0));
     }
     engine->bounding->args.rest = ldexp(1, 61 - (int)bits);
+    double width = 0; // of the box, in halves 2^13 to 2^14; centroids may go a few times as far
+    for (int64_t f = 0; f < d; f++) width = hypot(width, box[d + f] - box[f]);
+    engine->bounding->args.lower_unit = (float)ldexp(1, width > 0x1p-80 ? 13 - ilogb(width) : 13);
     KM_TRY_GOTO(km_cuda_put(engine, kept + (km_cu_ptr)tables->at[KM_BOUNDS_KS], numbers, 2 * ks * 4, err));
     KM_TRY_GOTO(
         km_cuda_put(engine, kept + (km_cu_ptr)tables->at[KM_BOUNDS_PAIRS_AT], pairs, (ks + 1) * 8, err));
@@ -111,6 +114,7 @@ static km_status make(km_cuda_engine *engine, km_error *err) {
         .labels = host_pointer(engine->labels.address),
         .upper = host_pointer(at[KM_BOUNDS_UPPER]),
         .slack = host_pointer(at[KM_BOUNDS_SLACK]),
+        .lower = host_pointer(at[KM_BOUNDS_LOWER]),
         .list = host_pointer(at[KM_BOUNDS_LIST]),
         .sorted = host_pointer(at[KM_BOUNDS_SORTED]),
         .sorted_stride = tables.sorted,
@@ -147,7 +151,8 @@ static km_status launch_slots(km_cuda_engine *engine, km_cu_function function, k
 }
 
 static void drop(km_cuda_engine *engine, const char *why) {
-    km_log_line(engine->log, KM_LOG_INFO, "hamerly: dropped, as %s: passes are lloyd's", why);
+    km_log_line(engine->log, KM_LOG_INFO, "%s: dropped, as %s: passes are lloyd's",
+                km_algorithm_name(engine->base.plan->algorithm), why);
     destroy(engine);
     engine->skipping_dropped = 1;
 }
@@ -220,7 +225,7 @@ static km_status skip(km_cuda_engine *engine, km_error *err) {
 static km_status begin_first(km_cuda_engine *engine, km_error *err) {
     engine->bounding = calloc(1, sizeof *engine->bounding);
     if (!engine->bounding)
-        return km_fail_memory(err, "the algorithm hamerly", (int64_t)sizeof *engine->bounding);
+        return km_fail_memory(err, "bounds of distances", (int64_t)sizeof *engine->bounding);
     km_status status = make(engine, err);
     if (status != KM_ERROR_MEMORY) return status;
     if (err) err->text[0] = 0;
@@ -313,15 +318,18 @@ static km_status counters(const km_cuda_engine *engine, km_counters *out, km_err
     KM_TRY(status);
     km_log_line(
         engine->log, KM_LOG_INFO,
-        "hamerly: %llu passes with bounds, of whose points %.2f %% had their own distance computed, %.2f %% "
-        "others, %.3f %% in double; %.2f %% changed their label; distances %.3f %% of lloyd's",
-        (unsigned long long)all[BOUNDS_SKIPPING],
+        "%s: %llu passes with bounds, of whose points %.2f %% had their own distance computed, of %.2f %% "
+        "that left the label open, %.2f %% others, %.3f %% in double; %.2f %% changed it; distances %.3f %% "
+        "of "
+        "lloyd's",
+        km_algorithm_name(engine->base.plan->algorithm), (unsigned long long)all[BOUNDS_SKIPPING],
         100 * (double)all[BOUNDS_OWN] / fmax(1, n * (double)all[BOUNDS_SKIPPING]),
         100 * (double)all[BOUNDS_LISTED] / fmax(1, n * (double)all[BOUNDS_SKIPPING]),
+        100 * (double)all[BOUNDS_OPEN] / fmax(1, n * (double)all[BOUNDS_SKIPPING]),
         100 * (double)all[BOUNDS_RESOLVED] / fmax(1, n * (double)all[BOUNDS_SKIPPING]),
         100 * (double)all[BOUNDS_CHANGED] / fmax(1, n * (double)all[BOUNDS_SKIPPING]),
         100 * distances / fmax(1, lloyd));
-    *out = (km_counters){.algorithm = KM_ALGORITHM_HAMERLY,
+    *out = (km_counters){.algorithm = engine->base.plan->algorithm,
                          .distances = (int64_t)distances,
                          .distances_lloyd = (int64_t)lloyd,
                          .points_skipped = (int64_t)skipped};

@@ -2,6 +2,7 @@
 // CUDA devices, and modules loaded on them.
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../../gen/algorithm.h"
 #include "../../gen/design.h"
 #include "cuda.h"
 #include "../file.h"
@@ -435,7 +436,7 @@ static km_status find_steps(km_cuda_kernels *kernels, const km_driver *driver, i
         }
         KM_STEP_LOOK_UP(silhouette)
     }
-    if (plan->algorithm == KM_ALGORITHM_HAMERLY) {
+    if (km_algorithm_has_bounds(plan->algorithm)) {
         KM_BOUNDS_KERNELS(KM_STEP_LOOK_UP)
     }
     if (plan->algorithm != KM_ALGORITHM_TILES) return KM_OK;

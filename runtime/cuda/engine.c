@@ -22,8 +22,10 @@ static km_cuda_engine *engine_of(km_engine *base) {
 
 // Of the algorithm of the plan; NULL: lloyd's, or there is no plan yet.
 static const km_cuda_skipping *skipping_of(const km_cuda_engine *engine) {
-    static const km_cuda_skipping *const all[KM_ALGORITHM_COUNT] = {
-        [KM_ALGORITHM_TILES] = &km_cuda_tiling, [KM_ALGORITHM_HAMERLY] = &km_cuda_bounding};
+    static const km_cuda_skipping *const all[KM_ALGORITHM_COUNT] = {[KM_ALGORITHM_TILES] = &km_cuda_tiling,
+                                                                    [KM_ALGORITHM_HAMERLY] =
+                                                                        &km_cuda_bounding,
+                                                                    [KM_ALGORITHM_ELKAN] = &km_cuda_bounding};
     return engine->base.plan && !engine->skipping_dropped ? all[engine->base.plan->algorithm] : NULL;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the kernels of the algorithm hamerly are given (templates/cuda/bounds): the contract with the host.
+// What the kernels of the algorithms hamerly and elkan are given (templates/cuda/bounds): the contract with the host.
 //
 // A point has an upper bound of the distance to its own centroid and a lower bound of that to any other. They are not
 // updated pass by pass: they are kept as they would stand if no centroid had moved since the run has bounds, and
@@ -13,6 +13,9 @@
 // to the nearest other. Of a point that this leaves open the distance to its own centroid is computed; if the label
 // is still open, the point is listed behind those with the same label. Listed points are compared with candidates only:
 // the centroids that are less than twice as far from their own as the farthest listed point of the label is.
+//
+// Elkan has a lower bound of the distance to each centroid, too, kept as l + path. Listed points are compared with
+// those candidates alone that it leaves open for some point of a tile.
 //
 // Sums are integers, multiples of a power of two for each feature (`scale`), so that they are the same in any order. A
 // point that changes its label moves from one sum to the other.
@@ -30,7 +33,7 @@ enum {
 };
 // Warps of a block that scores points, as many as have their points in 48 KiB.
 #define BOUNDS_PITCH(d) (((((d) + 15) / 16) | 1) * 16)
-#define BOUNDS_WARP_BYTES(d) (BOUNDS_TILE * BOUNDS_PITCH(d) * 2 + ((d) + 15) / 16 * 16 * 8)
+#define BOUNDS_WARP_BYTES(d) (BOUNDS_TILE * BOUNDS_PITCH(d) * 2 + ((d) + 15) / 16 * 16 * 8 + 96)
 #define BOUNDS_SCORE_WARPS(d) (BOUNDS_WARP_BYTES(d) <= 12000 ? 4 : BOUNDS_WARP_BYTES(d) <= 24000 ? 2 : 1)
 // Pairs of a centroid in memory.
 #define BOUNDS_ROW(k) (((k) + 7) / 8 * 8)
@@ -49,7 +52,8 @@ enum {
     BOUNDS_PASSES,   // by the dense design
     BOUNDS_SKIPPING, // by bounds
     BOUNDS_OWN,      // points whose own distance was computed
-    BOUNDS_LISTED,   // points that were compared with candidates
+    BOUNDS_LISTED,   // points whose label that left open
+    BOUNDS_OPEN,     // of these, points that were compared with candidates: all but of elkan
     BOUNDS_COMPARED, // distances to candidates
     BOUNDS_RESOLVED, // points that were decided in double
     BOUNDS_CHANGED,  // labels
@@ -108,8 +112,11 @@ typedef struct km_bounds_args {
     unsigned short *candidates; // in the place of pairs
     void *labels;               // [slots][stride]
     float *upper, *slack;       // [slots][n]
-    km_bounds_entry *list;      // [slots][n]
-    int *sorted;                // [slots][sorted_stride]: listed points, whole tiles of each label
+    unsigned short
+        *lower;       // elkan: [restarts][rows][n] halves, of a slot [n][k]: lower bounds, times lower_unit
+    float lower_unit; // a power of two
+    km_bounds_entry *list; // [slots][n]
+    int *sorted;           // [slots][sorted_stride]: listed points, whole tiles of each label
     long long sorted_stride;
     unsigned short *tile_labels; // [slots][sorted_stride / BOUNDS_TILE]
     int *ambiguous;              // [slots][n]: listed points that are resolved

@@ -243,7 +243,10 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_THREADS)
     } else {
         counts[BOUNDS_SKIPPING] += 1;
         counts[BOUNDS_LISTED] += own->listed;
+        //@ if not elkan
+        counts[BOUNDS_OPEN] += own->listed;
         counts[BOUNDS_COMPARED] += own->compared;
+        //@ end
         counts[BOUNDS_RESOLVED] += own->ambiguous;
     }
     own->passes = own->mode == BOUNDS_KEPT ? own->passes + 1 : 0;

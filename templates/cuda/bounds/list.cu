@@ -67,6 +67,9 @@ static __device__ __forceinline__ void bounds_tighten(const km_bounds_args &args
         const km_bounds_entry entry = {point, atomicAdd(&own->listed, 1)};
         run.list[begin + __popc(lanes & ((1u << lane) - 1))] = entry;
         bounds_raise(&own->farthest, __float_as_int(u));
+        //@ if elkan
+        run.upper[point] = __fsub_ru(u, own->path_least);
+        //@ end
     }
     if (lane == 0) atomicAdd(&run.counts[BOUNDS_OWN], (unsigned long long)count);
     __syncwarp();

@@ -7,12 +7,16 @@ enum {
     BOUNDS_STEPS = (D + 15) / 16, // of products: 16 features each
     BOUNDS_HALVES = BOUNDS_PITCH(D),
     BOUNDS_SCORE_WARP = BOUNDS_SCORE_WARPS(D), // warps of a block
-    BOUNDS_GROUP = 16                          // candidates at a time
+    BOUNDS_GROUP = 16,                         // candidates at a time
+    BOUNDS_QUEUE = 32 + BOUNDS_GROUP
 };
 
 struct bounds_tile {
     unsigned short points[BOUNDS_TILE][BOUNDS_HALVES]; // no bank conflicts of eight bytes a lane
     km_real own[BOUNDS_STEPS * 16];
+    //@ if elkan
+    unsigned short open[BOUNDS_QUEUE]; // candidates that wait to be scored
+    //@ end
 };
 
 static __device__ __forceinline__ unsigned bounds_halves(float low, float high) {
@@ -79,17 +83,25 @@ struct bounds_points {
     float square[4];   // |x|^2
     float relative[4]; // how much a score errs, by the centroid's distance ...
     float constant[4]; // ... and beside that
+    //@ if elkan
+    unsigned short *lower[4]; // their lower bounds
+    //@ end
 };
 
 // Reads the points of a tile, relative to their own centroid.
-static __device__ __forceinline__ void bounds_load(bounds_points &found, bounds_tile &tile,
-                                                   const km_real *points, int point, float scale) {
+static __device__ __forceinline__ void bounds_load(bounds_points &found, const bounds_run &run,
+                                                   bounds_tile &tile, const km_real *points, int point,
+                                                   float scale) {
     const int lane = threadIdx.x % 32, part = lane % 4 * 4;
     const km_real *rows[4];
     float lost[4] = {};
 #pragma unroll
     for (int r = 0; r < 4; r++) {
-        rows[r] = points + (long long)__shfl_sync(0xffffffffu, point, lane / 4 + 8 * r) * D;
+        const int of_row = __shfl_sync(0xffffffffu, point, lane / 4 + 8 * r);
+        rows[r] = points + (long long)of_row * D;
+        //@ if elkan
+        found.lower[r] = bounds_lower_of(run, of_row);
+        //@ end
         found.square[r] = 0.0f;
     }
 #pragma unroll 2
@@ -130,6 +142,15 @@ static __device__ __forceinline__ void bounds_load(bounds_points &found, bounds_
     __syncwarp();
 }
 
+// Where a column of 16 candidates stands in the candidates of the label.
+static __device__ __forceinline__ int bounds_place(const bounds_tile &tile, int first, int column) {
+    //@ if elkan
+    return tile.open[first + column];
+    //@ else
+    return first + column;
+    //@ end
+}
+
 // The scores of 16 candidates, from `first` on, to the best two so far. `pairs`: half distances from the tile's own
 // centroid.
 static __device__ __forceinline__ void bounds_score(bounds_best (&best)[4], const bounds_run &run,
@@ -141,8 +162,8 @@ static __device__ __forceinline__ void bounds_score(bounds_best (&best)[4], cons
     float sums[2][2][4] = {}; // 16 points, eight candidates
 #pragma unroll
     for (int c = 0; c < 2; c++) {
-        const int at = min(first + c * 8 + lane / 4, count - 1);
-        rows[c] = run.centroids + (long long)candidates[at] * D;
+        const int place = bounds_place(tile, first, min(c * 8 + lane / 4, count - 1 - first));
+        rows[c] = run.centroids + (long long)candidates[place] * D;
     }
 #pragma unroll 2
     for (int step = 0; step < BOUNDS_STEPS; step++) {
@@ -180,10 +201,16 @@ static __device__ __forceinline__ void bounds_score(bounds_best (&best)[4], cons
     for (int q = 0; q < 2; q++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const int at = first + q * 8 + lane % 4 * 2 + i;
-            const float length = at < count ? 2.0f * pairs[at] * scale : 1e18f;
+            const int column = q * 8 + lane % 4 * 2 + i;
+            const bool is_there = first + column < count;
+            const int place = is_there ? bounds_place(tile, first, column) : 0;
+            const float length = is_there ? 2.0f * pairs[place] * scale : 1e18f;
             const float half_square = 0.5f * length * length,
                         longest = length * (1.0f + BOUNDS_SQUARE_ERROR) + BOUNDS_UNDERFLOW;
+            //@ if elkan
+            const int j = candidates[place];
+            const float path = run.table[j].path_least;
+            //@ end
 #pragma unroll
             for (int r = 0; r < 4; r++) {
                 const float score =
@@ -193,12 +220,57 @@ static __device__ __forceinline__ void bounds_score(bounds_best (&best)[4], cons
                 const float key = __uint_as_float((__float_as_uint(score) & ~3u) | (q * 2 + i));
                 best[r].second = fmaxf(best[r].second, fminf(best[r].best, key));
                 best[r].best = fmaxf(best[r].best, key);
+                //@ if elkan
+                if (is_there) found.lower[r][j] = bounds_lower(run, found.square[r], score, scale, path);
+                //@ end
             }
         }
 #pragma unroll
-    for (int r = 0; r < 4; r++)
-        if (best[r].best != before[r]) best[r].at = first;
+    for (int r = 0; r < 4; r++) {
+        const int column = __float_as_uint(best[r].best) & 3;
+        if (best[r].best != before[r])
+            best[r].at = bounds_place(tile, first, column / 2 * 8 + lane % 4 * 2 + column % 2);
+    }
 }
+
+// The scores of all candidates; of elkan those that are open for some point. Returns how many.
+//@ if elkan
+static __device__ __forceinline__ int bounds_score_all(bounds_best (&best)[4], const bounds_run &run,
+                                                       bounds_tile &tile, const bounds_points &found,
+                                                       const unsigned short *candidates, const float *pairs,
+                                                       int count, float scale, const bounds_left &left) {
+    const int lane = threadIdx.x % 32;
+    int waiting = 0, scored = 0;
+    for (int first = 0; first < count; first += 32) {
+        unsigned word = 0;
+#pragma unroll
+        for (int w = 0; w < BOUNDS_WORDS; w++) word = first / 1024 == w ? left.words[w] : word;
+        word = __shfl_sync(0xffffffffu, word, first / 32 % 32);
+        if (word >> lane & 1) tile.open[waiting + __popc(word & ((1u << lane) - 1))] = first + lane;
+        waiting += __popc(word);
+        const int enough = first + 32 < count ? waiting / BOUNDS_GROUP * BOUNDS_GROUP : waiting;
+        __syncwarp();
+        for (int at = 0; at < enough; at += BOUNDS_GROUP)
+            bounds_score(best, run, tile, found, candidates, pairs, at, enough, scale);
+        const int later = tile.open[min(enough + lane, BOUNDS_QUEUE - 1)];
+        __syncwarp();
+        if (lane < BOUNDS_GROUP) tile.open[lane] = later;
+        waiting -= enough;
+        scored += enough;
+        __syncwarp();
+    }
+    return scored;
+}
+//@ else
+static __device__ __forceinline__ int bounds_score_all(bounds_best (&best)[4], const bounds_run &run,
+                                                       const bounds_tile &tile, const bounds_points &found,
+                                                       const unsigned short *candidates, const float *pairs,
+                                                       int count, float scale) {
+    for (int first = 0; first < count; first += BOUNDS_GROUP)
+        bounds_score(best, run, tile, found, candidates, pairs, first, count, scale);
+    return count;
+}
+//@ end
 
 // What the scores say of a point. `at`: its nearest centroid's place in the candidates, -1: its own; -2: it is
 // ambiguous.
@@ -210,13 +282,13 @@ struct bounds_decided {
 static __device__ __forceinline__ bounds_decided bounds_decide(const bounds_best &best, float square,
                                                                float relative, float constant, float length,
                                                                float outer, float scale) {
-    constexpr float KEY_ERROR = 1.0f / (1 << 20), SQUARE_ERROR = 2 * BOUNDS_ERROR;
+    constexpr float SQUARE_ERROR = 2 * BOUNDS_ERROR;
     bounds_decided decided;
-    const float high = best.best + KEY_ERROR * fabsf(best.best),
+    const float high = best.best + BOUNDS_KEY_ERROR * fabsf(best.best),
                 own = sqrtf(square) * (1.0f + BOUNDS_ERROR) + 1e-18f;
-    const float second = fmaxf(best.second + KEY_ERROR * fabsf(best.second), 0.0f);
+    const float second = fmaxf(best.second + BOUNDS_KEY_ERROR * fabsf(best.second), 0.0f);
     const float longest = length * (1.0f + BOUNDS_SQUARE_ERROR) + BOUNDS_UNDERFLOW;
-    const float low = best.best - KEY_ERROR * fabsf(best.best) -
+    const float low = best.best - BOUNDS_KEY_ERROR * fabsf(best.best) -
                       1.001f * (2.0f * (longest * relative + constant) +
                                 (BOUNDS_SQUARE_ERROR + 4 * BOUNDS_UNIT) * longest * longest);
     const float least = square * (1.0f - SQUARE_ERROR), most = square * (1.0f + SQUARE_ERROR);
@@ -276,6 +348,10 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_SCORE_WARP * 32, 12 / BOUNDS
     const bool is_new = run.slot->mode == BOUNDS_NEW;
     bounds_tile &tile = tiles[warp];
     unsigned changed = 0;
+    //@ if elkan
+    unsigned open = 0;
+    unsigned long long compared = 0;
+    //@ end
     for (int t = blockIdx.x * BOUNDS_SCORE_WARP + warp; t < count; t += gridDim.x * BOUNDS_SCORE_WARP) {
         const int label = run.tile_labels[t];
         km_bounds_centroid *own = run.table + label;
@@ -290,6 +366,21 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_SCORE_WARP * 32, 12 / BOUNDS
         const bool is_usual = farthest > 1e-15f && farthest < 1e15f;
         const float scale =
             is_usual ? __int_as_float((127 + 8 + 127 - (__float_as_int(farthest) >> 23)) << 23) : 1.0f;
+        //@ if elkan
+        const float most = is_new ? 0.0f : __fadd_ru(run.upper[point], bounds_path_most(own)),
+                    most_away = __fsub_rd(2.0f * outer, most);
+        const bounds_left left = bounds_ask(run, candidates, pairs, candidates_count, point, most, is_new);
+        const unsigned lanes = __ballot_sync(0xffffffffu, lane < here && left.is_open);
+        if (lane < here && !left.is_open)
+            bounds_keep(run, own, point, most, fmaxf(fminf(left.all, most_away), 0.0f));
+        if (!lanes) continue;
+        // Of a point that is not open an open one's row is read.
+        const int other = __shfl_sync(0xffffffffu, point, __ffs((int)lanes) - 1),
+                  shown = lanes >> lane & 1 ? point : other;
+        //@ else
+        const unsigned lanes = ~0u >> (32 - here);
+        const int shown = point;
+        //@ end
         bounds_points found;
         bounds_best best[4];
 #pragma unroll
@@ -298,17 +389,21 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_SCORE_WARP * 32, 12 / BOUNDS
         for (int f = lane; f < BOUNDS_STEPS * 16; f += 32)
             tile.own[f] = f < D ? run.centroids[(long long)label * D + f] : (km_real)0;
         __syncwarp();
-        bounds_load(found, tile, (const km_real *)args.points, point, scale);
+        bounds_load(found, run, tile, (const km_real *)args.points, shown, scale);
+        //@ if elkan
         if (is_usual)
-            for (int first = 0; first < candidates_count; first += BOUNDS_GROUP)
-                bounds_score(best, run, tile, found, candidates, pairs, first, candidates_count, scale);
+            compared +=
+                (unsigned long long)__popc(lanes) *
+                bounds_score_all(best, run, tile, found, candidates, pairs, candidates_count, scale, left);
+        open += __popc(lanes);
+        //@ else
+        if (is_usual) bounds_score_all(best, run, tile, found, candidates, pairs, candidates_count, scale);
+        //@ end
         // A lane takes the point lane / 4 + 8 (lane % 4).
         bounds_best mine = best[0];
         float square = found.square[0], relative = found.relative[0], constant = found.constant[0];
 #pragma unroll
         for (int r = 0; r < 4; r++) {
-            const int column = __float_as_uint(best[r].best) & 3;
-            best[r].at += column / 2 * 8 + lane % 4 * 2 + column % 2;
             bounds_join(best[r], 1);
             bounds_join(best[r], 2);
             if (lane % 4 == r) {
@@ -319,12 +414,15 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_SCORE_WARP * 32, 12 / BOUNDS
             }
         }
         const int which = lane / 4 + lane % 4 * 8, my_point = __shfl_sync(0xffffffffu, point, which);
-        const bool is_mine = which < here;
+        const bool is_mine = lanes >> which & 1;
         const int place = candidates_count ? min(mine.at, candidates_count - 1) : 0,
                   nearest = candidates[place];
         const float length = candidates_count ? 2.0f * pairs[place] * scale : 0.0f;
         bounds_decided decided = bounds_decide(mine, square, relative, constant, length, outer, scale);
         if (!is_usual) decided.at = candidates_count ? -2 : -1;
+        //@ if elkan
+        decided.l = fminf(decided.l, __shfl_sync(0xffffffffu, left.rest, which));
+        //@ end
         const unsigned ambiguous = __ballot_sync(0xffffffffu, is_mine && decided.at == -2);
         int begin = 0;
         if (lane == 0 && ambiguous) begin = atomicAdd(&run.slot->ambiguous, __popc(ambiguous));
@@ -346,4 +444,10 @@ extern "C" __global__ void __launch_bounds__(BOUNDS_SCORE_WARP * 32, 12 / BOUNDS
         atomicAdd(&run.counts[BOUNDS_CHANGED], (unsigned long long)changed);
         atomicAdd(&args.changes[blockIdx.y], (unsigned long long)changed);
     }
+    //@ if elkan
+    if (lane == 0 && open) {
+        atomicAdd(&run.counts[BOUNDS_OPEN], (unsigned long long)open);
+        atomicAdd(&run.counts[BOUNDS_COMPARED], compared);
+    }
+    //@ end
 }

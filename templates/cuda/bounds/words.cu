@@ -15,6 +15,8 @@ struct __align__(BOUNDS_PIECE * sizeof(km_real)) bounds_piece {
 // Rounding. u is half a unit of the last place of a float. A squared distance, the sum of D squared differences in
 // float, errs by a part of at most (D + 4) u, its root by half of that and u.
 constexpr float BOUNDS_UNIT = 5.9604644775390625e-8f, BOUNDS_ERROR = (D + 8) * BOUNDS_UNIT;
+// What a score loses where its last bits say which column it is of.
+constexpr float BOUNDS_KEY_ERROR = 1.0f / (1 << 20);
 // Each step that a bound takes is to the safe side, by as much as floats need and more.
 constexpr double BOUNDS_STEP = 1.0 / (1 << 21), BOUNDS_LEAST = 1e-21;
 
@@ -32,6 +34,10 @@ struct bounds_run {
     unsigned short *tile_labels;
     long long *sums;
     unsigned long long *counts;
+    //@ if elkan
+    unsigned short *lower;
+    float lower_unit, lower_unmade;
+    //@ end
     long long row; // its first
     int index, k, pitch;
 };
@@ -58,6 +64,11 @@ static __device__ __forceinline__ bounds_run bounds_run_of(const km_bounds_args 
     run.tile_labels = args.tile_labels + slot * (args.sorted_stride / BOUNDS_TILE);
     run.sums = args.sums + run.row * BOUNDS_INTEGERS;
     run.counts = args.counts + slot * BOUNDS_COUNTS;
+    //@ if elkan
+    run.lower = args.lower + run.row * args.n;
+    run.lower_unit = args.lower_unit;
+    run.lower_unmade = 1.0f / args.lower_unit;
+    //@ end
     return run;
 }
 

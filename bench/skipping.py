@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""K-means to convergence on a GPU by each algorithm, from the same first centroids: the tables of docs/algorithms.md.
+
+    bench/skipping.py --worker build/bench/fit_worker [--algorithms lloyd,hamerly,auto] [--flash FOLDER] SHAPE...
+    SHAPE: POINTSxFEATURES,K,CLUSTERS
+    CLUSTERS: normal ones of deviation 2 in a box of 20 each way; 0: uniform points
+
+First centroids are points; a fit ends by a tolerance of 1e-4 or after 100 updates. Prints a row for each shape: the
+sweep in milliseconds (the least of --turns), updates, the part of lloyd's distances, and the inertia less the first
+algorithm's, relative. --flash is the folder of the package flash-kmeans, whose passes (TF32, its default) are timed for
+as many updates. Programs are started together, so that their compilers run side by side, and timed one by one.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def parse(text):
+    size, k, clusters = text.split(",")
+    n, d = size.split("x")
+    return dict(n=int(n), d=int(d), k=int(k), clusters=int(clusters))
+
+
+def points(torch, shape):
+    torch.manual_seed(shape["d"] + shape["clusters"])
+    n, d, clusters = shape["n"], shape["d"], shape["clusters"]
+    if not clusters:
+        return torch.empty(n, d, device="cuda").uniform_(-1, 1)
+    centres = torch.empty(clusters, d, device="cuda").uniform_(-20, 20)
+    x = centres[torch.randint(clusters, (n,), device="cuda")]
+    return x.add_(torch.randn(n, d, device="cuda"), alpha=2)
+
+
+def firsts(torch, shape, x):
+    torch.manual_seed(shape["k"])
+    return x[torch.randperm(shape["n"], device="cuda")[:shape["k"]]].clone()
+
+
+def start(options, shape, data, init, algorithm, folder):
+    command = [options.worker, data, str(shape["k"]), "target=cuda", f"init={init}", "iterations=100", "tol=1e-4",
+               "restarts=1", "labels=none", f"cache={folder}"]
+    if algorithm != "auto":
+        command.append(f"algorithm={algorithm}")
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def wait_ready(worker):
+    for line in worker.stdout:
+        if line.startswith("ready"):
+            return True
+    return False
+
+
+def fit(worker, turns):
+    best = None
+    for _turn in range(turns):
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+        found = json.loads(worker.stdout.readline())
+        if best is None or found["sweep_ms"] < best["sweep_ms"]:
+            best = found
+    return best
+
+
+def inertia(torch, x, c):
+    total = torch.zeros((), device="cuda", dtype=torch.float64)
+    for part in x.split(1 << 16):
+        part = part.double()
+        nearest = torch.addmm((c * c).sum(1) * -0.5, part, c.T).argmax(1)
+        total += ((part - c[nearest]) ** 2).sum()
+    return float(total)
+
+
+def flash(torch, options, x, c, updates):
+    """Milliseconds of so many updates, and the centroids."""
+    from flash_kmeans import batch_kmeans_Euclid
+
+    k, times = len(c), []
+    batch_kmeans_Euclid(x[None], k, max_iters=2, tol=0.0, init_centroids=c[None])
+    for _turn in range(options.turns):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        _ids, found, _count = batch_kmeans_Euclid(x[None], k, max_iters=updates, tol=0.0, init_centroids=c[None])
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - begin) * 1e3)
+    return min(times), found[0]
+
+
+def run(torch, options, folder):
+    import numpy
+
+    jobs, files = [], {}
+    for shape in map(parse, options.shapes):
+        x = points(torch, shape)
+        key = (shape["n"], shape["d"], shape["clusters"])
+        if key not in files:
+            files[key] = os.path.join(folder, f"{len(files)}.npy")
+            numpy.save(files[key], x.cpu().numpy())
+        init = os.path.join(folder, f"init{len(jobs)}.npy")
+        numpy.save(init, firsts(torch, shape, x).cpu().numpy())
+        jobs.append((shape, [(a, start(options, shape, files[key], init, a, folder)) for a in options.algorithms]))
+        del x
+    for _shape, workers in jobs:
+        for algorithm, worker in workers:
+            if not wait_ready(worker):
+                sys.exit(f"{_shape}: {algorithm} did not start")
+    head = ["n x d, K", "clusters", "updates"] + [f"`{a}`" for a in options.algorithms]
+    print("| " + " | ".join(head + (["flash-kmeans", "inertia"] if options.flash else [])) + " |")
+    for shape, workers in jobs:
+        row, first = [f"{shape['n']} x {shape['d']}, {shape['k']}", str(shape["clusters"] or "uniform")], None
+        for algorithm, worker in workers:
+            found = fit(worker, options.turns)
+            worker.stdin.close()
+            worker.wait()
+            if first is None:
+                first = found
+                row.append(str(found["iterations"]))
+            share = found["distances"] / (shape["n"] * shape["k"] * found["passes"])
+            row.append(f"{found['sweep_ms']:.1f} ({found['algorithm']} {100 * share:.2f} %, "
+                       f"{found['inertia'] / first['inertia'] - 1:.1e})")
+        if options.flash:
+            x = points(torch, shape)
+            ms, c = flash(torch, options, x, firsts(torch, shape, x), first["iterations"])
+            row += [f"{ms:.1f}", f"{inertia(torch, x, c.double()) / first['inertia'] - 1:.1e}"]
+            del x
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="+", metavar="SHAPE")
+    parser.add_argument("--worker", default="build/bench/fit_worker")
+    parser.add_argument("--algorithms", default="lloyd,hamerly,auto", type=lambda text: text.split(","))
+    parser.add_argument("--flash", metavar="FOLDER", help="where the package flash_kmeans is")
+    parser.add_argument("--turns", type=int, default=2)
+    options = parser.parse_args()
+    if options.flash:
+        sys.path.insert(0, options.flash)
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        run(torch, options, folder)
+
+
+main()
