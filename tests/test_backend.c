@@ -767,6 +767,52 @@ START_TEST(pass_breaks_ties_to_the_lowest_index) {
 }
 END_TEST
 
+// Few distinct points: a pass has each of these once. The bits are those of a pass that has all, as one that tracks
+// labels does.
+START_TEST(passes_of_few_distinct_points_have_the_same_bits) {
+    enum { N = 20011, DISTINCT = 13, K_MAX = 8 };
+    int64_t d = (int64_t[]){2, 4, 7, 24, 100}[_i];
+    if (variant->design != KM_DESIGN_TENSOR || !is_sampled(d)) return;
+    km_error err = {{0}};
+    const km_stop stop = {.max_iter = 3};
+    ref_data points = ref_blobs(N, d, 9, 2.0, 3, KM_FLOAT32);
+    for (int64_t i = DISTINCT; i < N; i++)
+        memcpy(points.x + i * d, points.x + (i * i % 11 * i + 5) % DISTINCT * d,
+               (size_t)d * sizeof *points.x);
+    double *found[2][3], weights[2][3][K_MAX] = {{{0}}};
+    for (int tracks = 0; tracks < 2; tracks++) {
+        const rig_params params = {
+            .type = KM_FLOAT32, .d = d, .clusters = "2,3,8", .track_labels = tracks, .cache_dir = cache};
+        rig r;
+        BUILD_OR_LEAVE(rig_build(&r, variant, &params), KM_FLOAT32, d, 0);
+        rig_load(&r, &points, 0, KM_SCALE_NONE);
+        km_slot_state *states = calloc((size_t)r.engine->slots_count, sizeof *states);
+        int64_t passes;
+        for (int64_t slot = 0; slot < 3; slot++)
+            RIG_MUST(r.engine->backend->slot_start(r.engine, slot, r.loaded.x, &err), &err);
+        RIG_MUST(r.engine->backend->run_passes(r.engine, states, &passes, &stop, 3, &err), &err);
+        for (int64_t slot = 0; slot < 3; slot++) {
+            found[tracks][slot] = calloc((size_t)(K_MAX * d), sizeof(double));
+            RIG_MUST(r.engine->backend->slot_read(r.engine, slot, found[tracks][slot], weights[tracks][slot],
+                                                  &err),
+                     &err);
+            double all = 0;
+            for (int j = 0; j < K_MAX; j++) all += weights[tracks][slot][j];
+            ck_assert_double_eq(all, N);
+        }
+        free(states);
+        rig_close(&r);
+    }
+    ck_assert_int_eq(memcmp(weights[0], weights[1], sizeof weights[0]), 0);
+    for (int slot = 0; slot < 3; slot++) {
+        ck_assert_int_eq(memcmp(found[0][slot], found[1][slot], (size_t)(K_MAX * d) * sizeof(double)), 0);
+        free(found[0][slot]);
+        free(found[1][slot]);
+    }
+    ref_data_free(&points);
+}
+END_TEST
+
 // Runs to the end --------------------------------------------------------------------------------------
 
 static void start_from_picks(const rig *r, int64_t slot, int64_t restart, double *init) {
@@ -1668,6 +1714,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(uneven, pass_holds_with_a_centroid_far_away, 0, 4);
     tcase_add_loop_test(pass, pass_of_many_clusters_equals_the_reference, 0, 4);
     tcase_add_loop_test(pass, pass_breaks_ties_to_the_lowest_index, 0, 12);
+    tcase_add_loop_test(pass, passes_of_few_distinct_points_have_the_same_bits, 0, 5);
     tcase_add_loop_test(run, runs_equal_the_reference, 0, 8);
     tcase_add_test(run, few_changes_stop_a_run);
     tcase_add_loop_test(run, changed_labels_are_counted, 0, 12);

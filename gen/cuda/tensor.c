@@ -255,12 +255,14 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
 
 // Memory ------------------------------------------------------------------------------------------------------
 
+enum { DISTINCT_BYTES = 200 << 10 }; // of km_distinct
+
 static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     const decided *it = plan->layout;
     // What a launch needs of the centroids is less than the shared memory of a block that has it.
     int64_t prepared =
         km_plan_value(plan, KM_PARAM_concurrent_restarts) * it->config.launches * it->config.shared_bytes;
-    return km_cuda_partial_bytes(plan) + prepared +
+    return km_cuda_partial_bytes(plan) + DISTINCT_BYTES + prepared +
            n * (km_tensor_point_bytes(&plan->spec, it->config.form) + 1);
 }
 

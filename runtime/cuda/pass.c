@@ -60,8 +60,10 @@ static int readers_end(const km_cuda_kernels *kernels, int first) {
     return end;
 }
 
-// Labels that the plan's algorithm would have needed, which was dropped.
+// Labels that the plan's algorithm would have needed, which was dropped. Distinct points, where not all points lie
+// here: the sums of blocks are added over windows and ranks.
 static int is_idle(km_cuda_engine *engine, const char *kernel) {
+    if (strcmp(kernel, "km_tensor_distinct") == 0) return engine->windows || engine->base.share;
     return engine->skipping_dropped && km_cuda_loop(engine)->changes_min == 0 &&
            strcmp(kernel, "km_tiled_track") == 0;
 }

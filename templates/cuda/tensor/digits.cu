@@ -102,15 +102,10 @@ static __device__ __forceinline__ long long km_tiles_count(const km_pass_args &a
 static __device__ __forceinline__ long long km_first_tile(int step) {
     return (blockIdx.x + step * (long long)GRID) * STEP_TILES;
 }
-
-// The sums of a restart that a block leaves.
-static __device__ __forceinline__ unsigned long long *km_sums_of(const km_pass_args &args, int block) {
-    return (unsigned long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
-}
 //@ end
 
 //@ def form_load
-//@ use bytes_of
+//@ use bytes_of block_rows
 static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
                                                     const float *scale, bool beyond, double) {
     km_tile &tile = km_tiles(args)[i / TILE];

@@ -99,13 +99,23 @@ static __device__ __forceinline__ bool km_prepare_all(km_preparation &shared) {
 }
 
 //@ end
+//@ if not track_labels
+//@ use distinct_pass
+//@ end
 // Prepares a launch, by one block a restart, and leaves that in the workspace.
 static __device__ __forceinline__ void km_prepare_launch(const km_pass_args &args) {
     extern __shared__ uint4 km_memory[];
     km_preparation &shared = *(km_preparation *)km_memory;
-    const km_launch_shape launch = km_launch_shapes[blockIdx.x];
+    const km_launch_shape launch = km_launch_shapes[blockIdx.x % LAUNCHES];
     const int stop = args.control->stop; // read now and tested later: one wait for all reads
     const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    //@ if not track_labels
+    if (km_distinct_of(args)->count > 0) {
+        km_add_distinct(args, launch.index, blockIdx.x / LAUNCHES);
+        return;
+    }
+    if (blockIdx.x >= LAUNCHES) return;
+    //@ end
     if (threadIdx.x == 0) shared.launch = launch;
     if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
     for (int i = threadIdx.x; i < KS; i += PREPARERS) shared.active[i] = args.active[blockIdx.y * KS + i];

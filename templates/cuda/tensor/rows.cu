@@ -82,12 +82,7 @@ template <typename LAUNCH> struct km_block : km_prepared {
 //@ end
 
 //@ def form_load
-//@ use halves low_half point_halves
-// The sums of a restart that a block leaves.
-static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
-}
-
+//@ use halves low_half point_halves block_rows
 static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
                                                     const float *scale, bool beyond, double) {
     km_tile &tile = km_tiles(args)[i / TILE];
@@ -430,7 +425,7 @@ static __device__ __forceinline__ void km_write_block_sums(const km_block<LAUNCH
     __syncthreads();
     for (int i = 0; i < shared.active_count; i++) {
         const km_active_k own = shared.active_ks[i];
-        long long *to = km_sums_of(args, blockIdx.x) + km_offsets[own.k_index] * (D + 1);
+        long long *to = (long long *)km_sums_of(args, blockIdx.x) + km_offsets[own.k_index] * (D + 1);
         for (int at = threadIdx.x; at < km_ks[own.k_index] * (D + 1); at += BLOCK) {
             const int row = own.sum_row + at / (D + 1), f = at % (D + 1);
             const long long count = shared.counts[row];

@@ -5,6 +5,7 @@
 //@ words cuda/words.cu
 //@ words cuda/tensor/scores.cu
 //@ words cuda/tensor/masks.cu
+//@ words cuda/tensor/distinct.cu
 //@ words cuda/tensor/$form.cu
 //@ use unroll_for unroll_1_for unroll_2_for
 
@@ -123,12 +124,19 @@ struct km_warp {
 
 // Workspace --------------------------------------------------------------------------------------------------
 
-// In this order: the sums of each restart; the largest |x|^2 of the points but outliers, and in one form |z|^2; the
-// exponents e; the histogram; what is prepared for each restart and launch; the outliers of tiles; the tiles.
+// In this order: the sums of each restart; the distinct points; the largest |x|^2 of the points but outliers, and in
+// one form |z|^2; the exponents e; the histogram; what is prepared for each restart and launch; the outliers of tiles;
+// the tiles.
 constexpr long long PREPARED_BYTES = (long long)sizeof(km_prepared) * LAUNCHES * RESTARTS;
 
+//@ if track_labels
+constexpr long long DISTINCT_BYTES = 0;
+constexpr int DISTINCT_PARTS = 1;
+//@ else
+//@ use distinct_memory
+//@ end
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
-    return (double *)args.workspace + (long long)RESTARTS * COLUMNS * GRID;
+    return (double *)((char *)args.workspace + 8ll * RESTARTS * COLUMNS * GRID + DISTINCT_BYTES);
 }
 
 static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
@@ -162,11 +170,35 @@ static __device__ __forceinline__ long long *km_column(const km_pass_args &args,
     return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
 }
 
+//@ if not track_labels
+static __device__ __forceinline__ unsigned long long *km_block_sum(const km_pass_args &args, int block,
+                                                                   int column) {
+    return (unsigned long long *)km_column(args, column) + block;
+}
+
+//@ end
+//@ end
+//@ def block_rows
+// The sums of a restart that a block leaves.
+static __device__ __forceinline__ unsigned long long *km_sums_of(const km_pass_args &args, int block) {
+    return (unsigned long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
+}
+
+//@ if not track_labels
+static __device__ __forceinline__ unsigned long long *km_block_sum(const km_pass_args &args, int block,
+                                                                   int column) {
+    return km_sums_of(args, block) + column;
+}
+
+//@ end
 //@ end
 //@ use form_load warp_max
 // ==== Loading points into tiles
 // Compiled apart: pass/rest
 //@ include cuda/tensor/lattice.cu
+//@ if not track_labels
+//@ use distinct_load
+//@ end
 
 // The tiles --------------------------------------------------------------------------------------------------
 
@@ -505,18 +537,22 @@ constexpr int REDUCE_GRID = (COLUMNS + REDUCE - 1) / REDUCE;
 extern "C" {
 __device__ km_pass_facts km_pass = {
     KM_ABI_VERSION,
-    LAUNCHES + 5,
-    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + PREPARED_BYTES +
+    LAUNCHES + 5 + (DISTINCT_BYTES > 0),
+    8LL * RESTARTS *COLUMNS *GRID + DISTINCT_BYTES + 4LL * D *(1 + BINS) + PREPARED_BYTES +
         (sizeof(km_tile) + 4) * STEP_TILES + 768,
     sizeof(km_tile) / TILE + 1,
     0,
-    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
+    8LL * RESTARTS *COLUMNS *GRID + DISTINCT_BYTES + 4LL * D *(1 + BINS) + 8 * NORMS,
 };
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    //@ if not track_labels
+    {"km_tensor_distinct", KM_STAGE_LOAD, 4 * GRID, 1, 256, 0, 0},
+    //@ end
     {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many blocks, so that they end together
-    {"km_tensor_prepare", KM_STAGE_PASS, LAUNCHES, RESTARTS, PREPARERS, sizeof(km_preparation), 0},
+    {"km_tensor_prepare", KM_STAGE_PASS, LAUNCHES *DISTINCT_PARTS, RESTARTS, PREPARERS,
+     sizeof(km_preparation), 0},
     //@ for part in parts
     {"km_tensor_$part", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block<km_launch_$part>), $part},
     //@ end

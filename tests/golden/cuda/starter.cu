@@ -34,7 +34,7 @@ enum {
 
 // The nearest centroid in double, ties to the lowest index: the sums of squares are those of the plan's form, in its
 // order.
-static __device__ __noinline__ int km_starter_resolve(const float *x, const float *c, int k) {
+static __device__ __noinline__ int km_nearest_in_double(const float *x, const float *c, int k) {
     // ... lines of a template
 // ... 8 definitions
 

@@ -5,7 +5,7 @@
 
 // The nearest centroid in double, ties to the lowest index: the sums of squares are those of the plan's form, in its
 // order.
-static __device__ __noinline__ int km_starter_resolve(const float *x, const float *c, int k) {
+static __device__ __noinline__ int km_nearest_in_double(const float *x, const float *c, int k) {
     double smallest = 1e308;
     int label = 0;
     KM_UNROLL_1_FOR (int j = 0; j < k; j++) {

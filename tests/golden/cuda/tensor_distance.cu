@@ -108,7 +108,15 @@ struct km_prepared_base {
     unsigned char active[KS];
 };
 
-// ... 33 definitions
+// ... 11 definitions
+
+constexpr long long DISTINCT_BYTES = 0;
+constexpr int DISTINCT_PARTS = 1;
+static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
+    return (double *)((char *)args.workspace + 8ll * RESTARTS * COLUMNS * GRID + DISTINCT_BYTES);
+}
+
+// ... 21 definitions
 // ... lines of a template
         }
         for (int which = 0; which < NORMS; which++)
@@ -129,7 +137,17 @@ struct km_prepared_base {
 // ==== Rows of products from centroids ======================================================================
 // Compiled apart: pass/prepare
 // ... lines of a template
-// ... 13 definitions
+// ... 11 definitions
+
+// Prepares a launch, by one block a restart, and leaves that in the workspace.
+static __device__ __forceinline__ void km_prepare_launch(const km_pass_args &args) {
+    extern __shared__ uint4 km_memory[];
+    km_preparation &shared = *(km_preparation *)km_memory;
+    const km_launch_shape launch = km_launch_shapes[blockIdx.x % LAUNCHES];
+    const int stop = args.control->stop; // read now and tested later: one wait for all reads
+    const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    // ... lines of a template
+// ... 1 definition
 
 // ==== What the launches of a pass share ====================================================================
 // Compiled apart: pass/launches
@@ -269,6 +287,10 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
 // ... 1 definition
 
 // ... lines of a template
+    {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many blocks, so that they end together
+    {"km_tensor_prepare", KM_STAGE_PASS, LAUNCHES *DISTINCT_PARTS, RESTARTS, PREPARERS,
+     sizeof(km_preparation), 0},
     {"km_tensor_0", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block<km_launch_0>), 0},
     {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, RESTARTS, REDUCE, 0, 0},
 };

@@ -1,7 +1,7 @@
 // Of the text of {features: 12, clusters: 3..12, target: cuda:sm_80}: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 85 definitions
+// ... 91 definitions
 
 // What a warp keeps from tile to tile.
 template <typename LAUNCH> struct km_state {
