@@ -324,6 +324,9 @@ typedef struct cli_output {
 int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,
                       const char *const *inputs);
 
+// Whether the pictures of --plot, none if the first has no path, can be drawn by this build: as above.
+int cli_plots_check(const cli_command *command, const cli_output *plots, int count);
+
 // What a command writes: `write` the output of that number to a path, `show` what is printed where no output takes
 // standard output.
 typedef struct cli_writer {

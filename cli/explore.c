@@ -66,6 +66,7 @@ static int check(explore_options *options, cli_parser *parser) {
         parser->exit =
             cli_usage(parser->command, "--outcome reads the table a second time, which standard input "
                                        "cannot; name a file");
+    if (!parser->exit) parser->exit = cli_plots_check(parser->command, &options->outputs[OUT_PLOT], 1);
     if (!parser->exit) parser->exit = cli_outputs_check(parser->command, options->outputs, OUT_COUNT, inputs);
     if (!parser->exit && options->outputs[OUT_CODES].path) options->explore.codes = -1;
     return parser->exit ? -1 : 0;
@@ -155,7 +156,7 @@ static int explore(explore_options *options, const km_spec *spec, const char *pa
     if (status == KM_OK) status = km_explore(&result, data, &options->explore, &err);
     cli_progress_clear();
     if (status == KM_ERROR_INTERRUPTED) {
-        cli_line(stderr, "kmgen: interrupted; nothing was written");
+        cli_line(stderr, "kmgen: interrupted before any subset was done; nothing was written");
         exit = CLI_FAILED;
     } else {
         exit = status == KM_OK

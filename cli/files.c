@@ -119,6 +119,23 @@ static int format_check(const cli_command *command, const cli_output *output) {
                      output->formats, output->path);
 }
 
+static int ends_with(const char *text, const char *end) {
+    size_t text_size = strlen(text), end_size = strlen(end);
+    return text_size > end_size && strcasecmp(text + text_size - end_size, end) == 0;
+}
+
+int cli_plots_check(const cli_command *command, const cli_output *plots, int count) {
+    for (int p = 0; p < count; p++) {
+        const char *path = plots[p].path;
+        if (path && !ends_with(path, ".svg") && !ends_with(path, ".png") && !ends_with(path, ".pdf"))
+            return cli_usage(command, "--plot writes .svg, .png or .pdf, got '%s'", path);
+    }
+    if (!plots->path || km_built_with(KM_PART_CAIRO)) return 0;
+    return cli_usage(command,
+                     "--plot needs cairo, and this kmgen was built without it; leave --plot out, or build "
+                     "kmgen with meson's option -Dcairo=enabled");
+}
+
 int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,
                       const char *const *inputs) {
     for (int o = 0; o < count; o++) {

@@ -87,11 +87,6 @@ static int take_positional(fit_options *options, const cli_parser *parser) {
     return 0;
 }
 
-static int ends_with(const char *text, const char *end) {
-    size_t text_size = strlen(text), end_size = strlen(end);
-    return text_size > end_size && strcasecmp(text + text_size - end_size, end) == 0;
-}
-
 // What --init may be besides a file.
 static const char *const init_words[] = {"k-means++", "random", NULL};
 
@@ -190,16 +185,8 @@ static int check_ranks(const fit_options *options, const cli_command *command) {
 static int check(const fit_options *options, const cli_parser *parser) {
     cli_output outputs[OUT_COUNT + 1];
     if (check_pairs(options, parser) || check_ranks(options, parser->command)) return CLI_USAGE;
-    for (int p = OUT_PLOT; p < OUT_COUNT; p++) {
-        const char *plot = options->outputs[p].path;
-        if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png") && !ends_with(plot, ".pdf"))
-            return cli_usage(parser->command, "--plot writes .svg, .png or .pdf, got '%s'", plot);
-    }
-    if (options->outputs[OUT_PLOT].path && !km_built_with(KM_PART_CAIRO))
-        return cli_usage(
-            parser->command,
-            "--plot needs cairo, and this kmgen was built without it; leave --plot out, or build "
-            "kmgen with meson's option -Dcairo=enabled");
+    int unusable = cli_plots_check(parser->command, options->outputs + OUT_PLOT, OUT_COUNT - OUT_PLOT);
+    if (unusable) return unusable;
     enum { OTHERS = 6 };
     const char **inputs = calloc((size_t)options->data_count + OTHERS, sizeof *inputs);
     int64_t count = options->data_count;

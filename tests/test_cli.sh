@@ -1953,6 +1953,14 @@ for i in range(60): print(i % 7, ["red", "unknown", "?"][i % 3], sep=",")' >"$bi
     in_stderr '--include: .* has no column "d"'
     run 1 explore "$work/in/plain.csv" -k 61
     in_stderr 'has 60 points, fewer than K = 61: ask for a smaller K'
+    run 2 explore "$table" --columns 1..3 --choose 2 --with-replacement
+    in_stderr 'drawing with replacement needs a number of subsets \(--subsets N\)'
+    run 1 explore "$table" --columns 1..3,one --include one
+    in_stderr 'column one never changes, and every subset is to have it: do not include it'
+    # Before the runs, not after them.
+    run 2 explore "$table" --columns 1..3 --choose 2 --plot p.txt
+    in_stderr "explore: --plot writes .svg, .png or .pdf, got 'p.txt'"
+    silent_stdout
     run 2 explore "$table" --columns 1..3 -k 300
     in_stderr 'K is 300; exploring takes 1..255'
     run 1 explore "$table" --columns 1..3 --target cuda:100

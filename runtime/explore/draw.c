@@ -36,25 +36,32 @@ static void name_of(char text[80], const explore *x, int64_t column) {
         snprintf(text, 80, "%lld", (long long)column + 1);
 }
 
+enum { ALWAYS = 1, NEVER = 2 };
+
 // Columns that never change hold no clusters.
-static void drop_constant(explore *x, uint8_t *marks) {
+static km_status drop_constant(explore *x, uint8_t *marks) {
     int64_t dropped = 0, first = 0, d = x->engine->d;
     char name[80];
     for (int64_t c = d - 1; c >= 0; c--) {
-        if (x->stats.maximum[c] > x->stats.minimum[c] || marks[c] == 2) continue;
-        marks[c] = 2;
+        if (x->stats.maximum[c] > x->stats.minimum[c] || marks[c] == NEVER) continue;
+        name_of(name, x, c);
+        if (marks[c] == ALWAYS)
+            return km_fail(x->err, KM_ERROR_DATA,
+                           "column %s never changes, and every subset is to have it: do not include it",
+                           name);
+        marks[c] = NEVER;
         dropped++;
         first = c;
     }
-    if (!dropped) return;
+    if (!dropped) return KM_OK;
     name_of(name, x, first);
     km_result_warn(x->out->owner, x->params->log,
                    "%lld of %lld columns never change (the first is column %s): no subset has them",
                    (long long)dropped, (long long)d, name);
+    return KM_OK;
 }
 
 static km_status choose_columns(explore *x) {
-    enum { ALWAYS = 1, NEVER = 2 };
     int64_t d = x->engine->d;
     km_status status;
     uint8_t *marks = calloc((size_t)d, 1);
@@ -66,7 +73,7 @@ static km_status choose_columns(explore *x) {
     }
     KM_TRY_GOTO(mark(marks, x, x->params->include, "--include", ALWAYS));
     KM_TRY_GOTO(mark(marks, x, x->params->exclude, "--exclude", NEVER));
-    drop_constant(x, marks);
+    KM_TRY_GOTO(drop_constant(x, marks));
     km_choice *choice = &x->choice;
     *choice = (km_choice){.always = x->always, .others = x->others};
     for (int64_t c = 0; c < d; c++) {

@@ -97,7 +97,8 @@ km_status km_explore_check(const explore *x) {
         return km_fail(x->err, KM_ERROR_USAGE, "combine is %lld; it must be 0..%d", (long long)p->combine,
                        KM_COMBINE_MAX);
     if (p->with_replacement && !p->subsets)
-        return km_fail(x->err, KM_ERROR_USAGE, "with replacement needs a number of subsets to draw");
+        return km_fail(x->err, KM_ERROR_USAGE,
+                       "drawing with replacement needs a number of subsets (--subsets N)");
     KM_TRY(check_rank(x));
     KM_TRY(check_permuted(x));
     return check_clusters(x);
