@@ -543,8 +543,7 @@ int64_t km_memory_in_files(const km_plan *plan) {
 int64_t km_plan_exchange_bytes(const km_plan *plan) {
     enum { DIGITS = 3, COUNTS = 2 };
     int64_t row = KM_CPU_PITCH(plan->spec.features);
-    if (plan->facts.target.kind == KM_TARGET_CUDA) // the sums of each block
-        return restarts_of(plan) * plan->clusters_sum * (plan->spec.features + 1) *
-               km_plan_get(plan, "grid") * 8;
+    if (plan->facts.target.kind == KM_TARGET_CUDA) // integers of 64 bits
+        return restarts_of(plan) * plan->clusters_sum * (plan->spec.features + 1) * 8;
     return restarts_of(plan) * (DIGITS * plan->clusters_sum * row + COUNTS * plan->spec.clusters_count) * 8;
 }

@@ -202,7 +202,7 @@ typedef struct km_plan {
 KM_API void km_plan_init(km_plan *plan);
 
 /// Bytes that a pass with all its runs sums over all ranks (km_communicator), on each rank: those of the totals and of
-/// two counts a run, without runs that are done; on GPUs of their own, the sums of each block.
+/// two counts a run, without runs that are done; on GPUs of their own, the totals.
 KM_API int64_t km_plan_exchange_bytes(const km_plan *plan);
 
 /// Frees what the initialised plan owns, and initialises it again.

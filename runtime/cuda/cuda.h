@@ -52,6 +52,7 @@ enum {
     X(load_sums_f32)                                                                                         \
     X(load_sums_f64)                                                                                         \
     X(load_reduce)                                                                                           \
+    X(join_blocks)                                                                                           \
     X(load_transform_f32)                                                                                    \
     X(load_transform_f64)                                                                                    \
     X(window_sums)
@@ -221,6 +222,7 @@ typedef struct km_cuda_engine {
     km_cu_ptr dense_active; // runs that the dense design has to do with, as `active`; 0: all
     km_counters counters;   // of what passes joined with other ranks
     void *nccl;             // by which they do it on the devices; NULL: the host does
+    km_cuda_memory joined;  // what they add: [restarts][sum of K x (d + 1)] of 64 bits
     double total_square;
     double square_min;     // squared distances up to this are rounding of a typical point's centroid
     double rounding2;      // the same, relative to a point's own |x|^2
@@ -404,6 +406,8 @@ km_status km_cuda_join_before(km_cuda_engine *engine, const char *kernel, km_err
 km_status km_cuda_least_of_ranks(km_cuda_engine *engine, int64_t *values, int64_t count, km_error *err);
 
 // nccl.c: opens NCCL where each rank has it and a GPU of its own; the sum of integers over all ranks, in place, queued.
+// It takes 0.7 s to begin, and saves up to 0.09 ms a pass: it pays after so many passes that the host has joined.
+extern int64_t km_cuda_nccl_pass; // changed by tests
 km_status km_cuda_nccl_open(km_cuda_engine *engine, km_error *err);
 km_status km_cuda_nccl_sum(km_cuda_engine *engine, km_cu_ptr at, int64_t count, km_error *err);
 void km_cuda_nccl_close(km_cuda_engine *engine, int has_failed);

@@ -127,7 +127,7 @@ static void engine_close(km_cuda_engine *engine) {
         &engine->box,          &engine->centroids,    &engine->before,  &engine->totals,
         &engine->slot_weights, &engine->part_sums,    &engine->changes, &engine->labels,
         &engine->workspace,    &engine->state,        &engine->scratch, &engine->work,
-        &engine->starter,      &engine->far_scratch};
+        &engine->starter,      &engine->far_scratch,  &engine->joined};
     km_cuda_nccl_close(engine, km_share_is_lost(engine->base.share));
     km_cuda_kept_drop(engine);
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);

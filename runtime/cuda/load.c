@@ -400,8 +400,7 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     if (status != KM_OK) goto done;
     KM_TRY_GOTO(transform(&load, &stats->total_square, params, err));
     KM_TRY_GOTO(km_cuda_load_box(engine, stats, params, err));
-    KM_TRY_GOTO(km_cuda_load_end(engine, stats, err));
-    status = km_cuda_nccl_open(engine, err);
+    status = km_cuda_load_end(engine, stats, err);
 done:
     if (status != KM_OK) { // the engine may try other points
         km_cuda_release(engine, &engine->points);

@@ -98,22 +98,33 @@ static km_status may_open(int *may, km_cuda_engine *engine, km_error *err) {
     return status;
 }
 
-static km_status fail(int result, const char *call, km_error *err) {
-    return result == 0 ? KM_OK
-                       : km_fail(err, KM_ERROR_DEVICE, "%s: %s", call, the_nccl.ncclGetErrorString(result));
-}
-
 km_status km_cuda_nccl_sum(km_cuda_engine *engine, km_cu_ptr at, int64_t count, km_error *err) {
     void *values = (void *)(uintptr_t)at;
     int result = the_nccl.ncclAllReduce(values, values, (size_t)count, KM_NCCL_INT64, KM_NCCL_SUM,
                                         engine->nccl, engine->stream);
-    return fail(result, "ncclAllReduce", err);
+    return result == 0
+               ? KM_OK
+               : km_fail(err, KM_ERROR_DEVICE, "ncclAllReduce: %s", the_nccl.ncclGetErrorString(result));
 }
+
+// The first rank's id, on all.
+static km_status tell_id(km_nccl_id *id, km_share *share, km_error *err) {
+    double letters[KM_NCCL_ID_BYTES] = {0};
+    int result = share->ranks->rank == 0 ? the_nccl.ncclGetUniqueId(id) : 0;
+    for (int i = 0; i < KM_NCCL_ID_BYTES && result == 0; i++) letters[i] = (unsigned char)id->bytes[i];
+    KM_TRY(km_share_sum(share, letters, KM_NCCL_ID_BYTES, err));
+    for (int i = 0; i < KM_NCCL_ID_BYTES; i++) id->bytes[i] = (char)(unsigned char)letters[i];
+    return KM_OK;
+}
+
+int64_t km_cuda_nccl_pass = 8192;
 
 km_status km_cuda_nccl_open(km_cuda_engine *engine, km_error *err) {
     km_share *share = engine->base.share;
+    const char *why = "";
+    km_nccl_id id = {{0}};
     int may = 0;
-    if (!share || engine->nccl) return KM_OK;
+    double begin_ms = km_now_ms();
     KM_TRY(may_open(&may, engine, err));
     if (!may) {
         km_log_line(engine->log, KM_LOG_INFO, "ranks: the host joins totals: %s",
@@ -121,24 +132,20 @@ km_status km_cuda_nccl_open(km_cuda_engine *engine, km_error *err) {
                                   : "libnccl.so.2 is not there; `pip install nvidia-nccl-cu13` has it");
         return KM_OK;
     }
-    double begin_ms = km_now_ms(), letters[KM_NCCL_ID_BYTES] = {0};
-    km_nccl_id id = {{0}};
-    km_status status = KM_OK;
-    if (share->ranks->rank == 0) status = fail(the_nccl.ncclGetUniqueId(&id), "ncclGetUniqueId", err);
-    KM_TRY(km_share_agree(share, status, err));
-    for (int i = 0; i < KM_NCCL_ID_BYTES; i++) letters[i] = (unsigned char)id.bytes[i];
-    KM_TRY(km_share_sum(share, letters, KM_NCCL_ID_BYTES, err));
-    for (int i = 0; i < KM_NCCL_ID_BYTES; i++) id.bytes[i] = (char)(unsigned char)letters[i];
-    status =
-        fail(the_nccl.ncclCommInitRank(&engine->nccl, (int)share->ranks->size, id, (int)share->ranks->rank),
-             "ncclCommInitRank", err);
-    KM_TRY(km_share_agree(share, status, err));
-    // The first one makes the connections.
-    KM_TRY(km_cuda_clear(engine, engine->workspace.address, 0, 8, err));
-    KM_TRY(km_cuda_nccl_sum(engine, engine->workspace.address, 1, err));
-    KM_TRY(km_cuda_wait(engine, err));
-    engine->prepared = 0;
-    km_log_line(engine->log, KM_LOG_INFO, "ranks: NCCL %d.%d joins totals of %lld GPUs, begun in %.1f ms",
+    KM_TRY(tell_id(&id, share, err));
+    int result =
+        the_nccl.ncclCommInitRank(&engine->nccl, (int)share->ranks->size, id, (int)share->ranks->rank);
+    if (result != 0) why = the_nccl.ncclGetErrorString(result);
+    double failures = result != 0;
+    KM_TRY(km_share_sum(share, &failures, 1, err));
+    if (failures > 0) {
+        km_cuda_nccl_close(engine, 1);
+        km_log_line(engine->log, KM_LOG_INFO, "ranks: the host joins totals: NCCL cannot begin%s%s",
+                    *why ? ": " : "", why);
+        return KM_OK;
+    }
+    km_log_line(engine->log, KM_LOG_INFO,
+                "ranks: NCCL %d.%d joins totals of %lld GPUs from here on, begun in %.0f ms",
                 the_nccl.version / 10000, the_nccl.version % 10000 / 100, (long long)share->ranks->size,
                 km_now_ms() - begin_ms);
     return KM_OK;

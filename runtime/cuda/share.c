@@ -2,8 +2,8 @@
 // With other ranks (share.h): what steps on a GPU join with what other GPUs have found of their points. Sums of chunks
 // come together in index order, integers in any: the bits are those of one GPU that has all points.
 //
-// NCCL joins the sums of passes on the devices, where it is there; all else the host joins by the communicator: it is
-// small beside the points, and seldom.
+// The host joins them by the communicator: they are small beside the points. Of long fits NCCL joins the sums of passes
+// on the devices, where it is there, so that passes are queued ahead.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/params.h"
@@ -93,55 +93,56 @@ static km_status join_histogram(km_cuda_engine *engine, km_error *err) {
     return status;
 }
 
-// The sums of each block and those of the same block of other ranks are added.
-static km_status join_on_devices(km_cuda_engine *engine, km_error *err) {
-    int64_t count = columns_of(engine) * km_plan_get(engine->base.plan, "grid"),
-            slots = engine->changes.address ? engine->base.slots_count : 0;
-    KM_TRY(km_cuda_nccl_sum(engine, engine->workspace.address, count, err));
+// Between the sums of a pass's blocks, which begin the workspace, and engine->joined. `back`: from there to the first
+// block, the others having zeros by then.
+static km_status join_blocks(km_cuda_engine *engine, int back, km_error *err) {
+    int64_t columns = columns_of(engine), grid = km_plan_get(engine->base.plan, "grid"),
+            row = columns / engine->restarts, form = km_plan_get(engine->base.plan, "form");
+    // [restarts][blocks][columns], or [restarts][columns][blocks]
+    int by_block = form == KM_WORD_form_rows || form == KM_WORD_form_digits;
+    void *arguments[] = {
+        &engine->workspace.address, &engine->joined.address, &columns, &row, &grid, &by_block, &back};
+    return km_cuda_launch(engine, engine->kernels->join_blocks, km_divide_up(columns, KM_THREADS), 1,
+                          arguments, err);
+}
+
+static km_status add_on_devices(km_cuda_engine *engine, int64_t columns, int64_t slots, km_error *err) {
+    KM_TRY(km_cuda_nccl_sum(engine, engine->joined.address, columns, err));
     if (slots) KM_TRY(km_cuda_nccl_sum(engine, engine->changes.address, slots, err));
-    engine->counters.exchanges++;
-    engine->counters.exchanged_bytes += 8 * (count + slots);
+    engine->counters.exchanged_bytes += 8 * (columns + slots);
     return KM_OK;
+}
+
+static km_status add_on_hosts(km_cuda_engine *engine, int64_t columns, int64_t slots, km_error *err) {
+    int64_t *sums = malloc((size_t)(columns + slots) * sizeof *sums);
+    km_status status = sums ? KM_OK : km_fail_memory(err, "the totals of ranks", (columns + slots) * 8);
+    KM_TRY_GOTO(status);
+    KM_TRY_GOTO(km_cuda_get(engine, sums, engine->joined.address, columns * 8, err));
+    if (slots) KM_TRY_GOTO(km_cuda_get(engine, sums + columns, engine->changes.address, slots * 8, err));
+    KM_TRY_GOTO(sum_integers(engine->base.share, sums, columns + slots, err));
+    KM_TRY_GOTO(km_cuda_put(engine, engine->joined.address, sums, columns * 8, err));
+    if (slots) KM_TRY_GOTO(km_cuda_put(engine, engine->changes.address, sums + columns, slots * 8, err));
+    engine->counters.exchanged_bytes += 16 * (columns + slots);
+done:
+    free(sums);
+    return status;
 }
 
 // The first block gets the sums of all blocks of all ranks; the others get zeros.
 static km_status join_sums(km_cuda_engine *engine, km_error *err) {
-    int64_t columns = columns_of(engine), grid = km_plan_get(engine->base.plan, "grid"),
-            row = columns / engine->restarts, form = km_plan_get(engine->base.plan, "form"),
-            slots = engine->changes.address ? engine->base.slots_count : 0;
-    int64_t *blocks = malloc((size_t)(columns * grid) * sizeof *blocks);
-    int64_t *sums = calloc((size_t)(columns + slots), sizeof *sums);
-    km_status status =
-        blocks && sums ? KM_OK : km_fail_memory(err, "the totals of ranks", columns * grid * 8);
-    KM_TRY_GOTO(status);
-    KM_TRY_GOTO(km_cuda_get(engine, blocks, engine->workspace.address, columns * grid * 8, err));
-    if (slots) KM_TRY_GOTO(km_cuda_get(engine, sums + columns, engine->changes.address, slots * 8, err));
-    // [restarts][columns][grid], or [restarts][grid][columns]
-    int by_block = form == KM_WORD_form_rows || form == KM_WORD_form_digits;
-    int64_t step = by_block ? row : 1;
-    for (int64_t c = 0; c < columns; c++) {
-        const int64_t *from = blocks + (by_block ? c / row * row * grid + c % row : c * grid);
-        for (int64_t b = 0; b < grid; b++) sums[c] = (int64_t)((uint64_t)sums[c] + (uint64_t)from[b * step]);
-    }
-    KM_TRY_GOTO(sum_integers(engine->base.share, sums, columns + slots, err));
-    memset(blocks, 0, (size_t)(columns * grid) * sizeof *blocks);
-    for (int64_t c = 0; c < columns; c++)
-        blocks[by_block ? c / row * row * grid + c % row : c * grid] = sums[c];
-    KM_TRY_GOTO(km_cuda_put(engine, engine->workspace.address, blocks, columns * grid * 8, err));
-    if (slots) KM_TRY_GOTO(km_cuda_put(engine, engine->changes.address, sums + columns, slots * 8, err));
-    engine->counters.exchanges++;
-    engine->counters.exchanged_bytes += 16 * (columns + slots);
-done:
-    free(blocks);
-    free(sums);
-    return status;
+    int64_t columns = columns_of(engine), slots = engine->changes.address ? engine->base.slots_count : 0;
+    KM_TRY(km_cuda_reserve(engine, &engine->joined, columns * 8, "the totals of ranks", err));
+    KM_TRY(join_blocks(engine, 0, err));
+    if (engine->counters.exchanges++ == km_cuda_nccl_pass) KM_TRY(km_cuda_nccl_open(engine, err));
+    KM_TRY(engine->nccl ? add_on_devices(engine, columns, slots, err)
+                        : add_on_hosts(engine, columns, slots, err));
+    return join_blocks(engine, 1, err);
 }
 
 km_status km_cuda_join_before(km_cuda_engine *engine, const char *kernel, km_error *err) {
     if (!engine->base.share) return KM_OK;
     if (strcmp(kernel, "km_tensor_lattice") == 0) return join_histogram(engine, err);
-    if (strcmp(kernel, "km_reduce") != 0) return KM_OK;
-    return engine->nccl ? join_on_devices(engine, err) : join_sums(engine, err);
+    return strcmp(kernel, "km_reduce") == 0 ? join_sums(engine, err) : KM_OK;
 }
 
 km_status km_cuda_least_of_ranks(km_cuda_engine *engine, int64_t *values, int64_t count, km_error *err) {

@@ -224,3 +224,26 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     const unsigned long long sum = sums[i] + (is_first ? 0 : all[i]);
     (is_last ? sums : all)[i] = sum;
 }
+
+// With other ranks: sums[column] of what the blocks of a pass have summed, which become zero; `back`: the first block
+// gets `sums`. Of blocks [restarts][blocks][row], or [restarts][row][blocks].
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_join_blocks(unsigned long long *of_blocks, unsigned long long *sums, long long columns, long long row,
+                   long long blocks, int by_block, int back) {
+    const long long column = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (column >= columns) return;
+    const long long step = by_block ? row : 1;
+    unsigned long long *own =
+        of_blocks + (by_block ? column / row * row * blocks + column % row : column * blocks);
+    if (back) {
+        *own = sums[column];
+        return;
+    }
+    unsigned long long sum = 0;
+#pragma unroll 8
+    for (long long block = 0; block < blocks; block++) {
+        sum += own[block * step];
+        own[block * step] = 0;
+    }
+    sums[column] = sum;
+}

@@ -23,6 +23,7 @@
 #define km_load_add interface_km_load_add
 #define km_rows interface_km_rows
 #define km_window_sums interface_km_window_sums
+#define km_join_blocks interface_km_join_blocks
 #define km_seed_draw interface_km_seed_draw
 #define km_seed_pass interface_km_seed_pass
 #define km_finish_few_clusters interface_km_finish_few_clusters

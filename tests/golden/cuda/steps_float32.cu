@@ -72,7 +72,7 @@ enum { KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK };
 // Load: statistics of the original points; then the points are centred and scaled. Sums are doubles over chunks of
 // 65,536 points, and chunks are added in index order. In a chunk the layout of the threads fixes the order.
 
-// ... 18 definitions
+// ... 19 definitions
 
 // ==== Seeding ==============================================================================================
 // Compiled apart: seed

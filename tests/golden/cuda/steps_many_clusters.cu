@@ -3,5 +3,5 @@
 
 // ... 30 definitions
 
-// ... 5 more of 2 lines, other numbers: a0ead4eb
+// ... 5 more of 2 lines, other numbers: 664ecf0e
 // ... 4 definitions
