@@ -81,7 +81,7 @@ typedef struct km_cache_stats {
 } km_cache_stats;
 
 /// Makes the folder where it is missing, and says whether modules may be kept there. KM_ERROR_IO: it cannot be made or
-/// written to. KM_ERROR_USAGE: cached code is run, and others could have written it (docs/design.md, "The cache").
+/// written to. KM_ERROR_USAGE: cached code is run, and others could have written it (docs/cache.md).
 /// km_fit warns of either, and builds in a folder of its own.
 KM_API km_status km_cache_check(const char *cache_dir, km_error *err);
 
