@@ -1714,7 +1714,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(uneven, pass_holds_with_a_centroid_far_away, 0, 4);
     tcase_add_loop_test(pass, pass_of_many_clusters_equals_the_reference, 0, 4);
     tcase_add_loop_test(pass, pass_breaks_ties_to_the_lowest_index, 0, 12);
-    tcase_add_loop_test(pass, passes_of_few_distinct_points_have_the_same_bits, 0, 5);
+    tcase_add_loop_test(uneven, passes_of_few_distinct_points_have_the_same_bits, 0, 5);
     tcase_add_loop_test(run, runs_equal_the_reference, 0, 8);
     tcase_add_test(run, few_changes_stop_a_run);
     tcase_add_loop_test(run, changed_labels_are_counted, 0, 12);
