@@ -28,6 +28,7 @@ enum {
     SUM_TILES = LINES / 2, // column tiles of sums: eight columns each, three columns a feature
     WARP_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of these, those of one warp
     QUEUE_FULL = 24,                              // ambiguous points of a warp for which the block pauses
+    AT_ONCE_IN_DOUBLE = 3,                        // candidates of a point, or fewer
     RESOLVED_AT_ONCE = 8, // of one tile for which it does not wait until the queue is full
     LANES_PER_POINT = 8,  // lanes that resolve a point
     FLUSH_STEPS = 2048,   // steps after which sums are flushed: counts have 16 bits
@@ -310,9 +311,10 @@ static __device__ __forceinline__ Real km_square(const float *x, const float *c,
     return square;
 }
 
-// Resolves the points of the warp's queue, LANES_PER_POINT lanes each: by float squares, which are off by less than
-// 2^-21 (D + 4) of themselves unless they are very small, and in double where these do not decide. Points of the open
-// tile get their masks, and are added with the others; the rest, and outliers, are added to the block's sums.
+// Resolves the points of the warp's queue, LANES_PER_POINT lanes each: few candidates in double; many by float squares,
+// which are off by less than 2^-21 (D + 4) of themselves unless they are very small, and in double where these do not
+// decide. Points of the open tile get their masks, and are added with the others; the rest, and outliers, are added to
+// the block's sums.
 template <typename LAUNCH>
 static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, const km_pass_args &args,
                                                int queued, km_open_tile open) {
@@ -334,14 +336,17 @@ static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, c
         KM_UNROLL_FOR (int i = 0; i < LANE_D; i++)
             x[i] = i * LANES_PER_POINT + own < D ? from[i * LANES_PER_POINT] : 0;
         int label = 0;
-        km_for_candidates(item.candidates, c, k, valid, [&](int j, const float *centroid) {
-            const float square = km_square<float>(x, centroid, own);
-            if (j < 0) return;
-            second = fminf(second, fmaxf(square, smallest));
-            label = square < smallest ? j : label;
-            smallest = fminf(smallest, square);
-        });
-        const bool is_close = valid && !(second > smallest * WIDER + LEAST);
+        bool is_close = valid; // of few candidates floats decide too seldom
+        if (!__all_sync(ALL, __popc(item.candidates) - 1u < AT_ONCE_IN_DOUBLE)) {
+            km_for_candidates(item.candidates, c, k, valid, [&](int j, const float *centroid) {
+                const float square = km_square<float>(x, centroid, own);
+                if (j < 0) return;
+                second = fminf(second, fmaxf(square, smallest));
+                label = square < smallest ? j : label;
+                smallest = fminf(smallest, square);
+            });
+            is_close = valid && !(second > smallest * WIDER + LEAST);
+        }
         if (__any_sync(ALL, is_close)) {
             double least = 1e308;
             km_for_candidates(item.candidates, c, k, is_close, [&](int j, const float *centroid) {
@@ -511,8 +516,14 @@ static __device__ __forceinline__ int km_point_of(const km_lane &own, int m, int
 
 //@ end
 //@ use masks
+// A lane's mask of four points in shared memory.
+static __device__ __forceinline__ unsigned &km_mask_of(const km_open_tile &open, int score_row, int m) {
+    const unsigned thread = km_opaque(threadIdx.x), four = COLUMN_PAIRS == 1 ? thread / 32 % 2 : m;
+    return ((unsigned *)&open.masks[score_row / 2][thread % 32])[four * 2 + score_row % 2];
+}
+
 // Moves ambiguous points and outliers from the masks to the queue. Where the tile has many, they are resolved at once,
-// and their masks are in shared memory then. Returns whether the block should pause for the queue.
+// and come back to the masks by way of shared memory. Returns whether the block should pause for the queue.
 template <typename LAUNCH>
 static __device__ __forceinline__ bool km_defer(unsigned (*candidates)[MASKS], const unsigned (*sums)[2],
                                                 km_block<LAUNCH> &shared, const km_pass_args &args,
@@ -531,6 +542,15 @@ static __device__ __forceinline__ bool km_defer(unsigned (*candidates)[MASKS], c
     }
     pending &= shared.queue_bits[lane / 4]; // the first quad of a K queues its points
     int queued = shared.queued[warp], queued_here = 0;
+    bool comes_back = false;
+    const auto resolve = [&] {
+        if (!comes_back)
+            KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++)
+                KM_UNROLL_FOR (int m = 0; m < MASKS; m++) km_mask_of(open, s, m) = 0;
+        comes_back = true;
+        km_resolve(shared, args, queued, open);
+        queued = 0;
+    };
     while (const unsigned senders = __ballot_sync(ALL, pending != 0)) {
         const int bit = pending ? __ffs(pending) - 1 : 0, segment = bit % 2, m = bit / 2 % 2;
         unsigned clusters = 0; // the candidates
@@ -548,19 +568,17 @@ static __device__ __forceinline__ bool km_defer(unsigned (*candidates)[MASKS], c
         pending &= pending - 1;
         queued += __popc(senders);
         queued_here += __popc(senders);
-        if (queued <= QUEUE - 32) continue;
-        km_resolve(shared, args, queued, open);
-        queued = 0;
+        if (queued > QUEUE - 32) resolve();
     }
-    if (queued_here >= RESOLVED_AT_ONCE && queued > 0) {
-        km_resolve(shared, args, queued, open);
-        queued = 0;
-    }
+    if (queued_here >= RESOLVED_AT_ONCE && queued > 0) resolve();
     __syncwarp(); // all lanes have read how many are queued
     if (lane == 0) shared.queued[warp] = queued;
     KM_UNROLL_FOR (int m = 0; m < MASKS; m++)
         KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++)
             candidates[s][m] &= ~ambiguous[m][s >= LAUNCH::FIRST_ROWS];
+    if (comes_back)
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++)
+            KM_UNROLL_FOR (int m = 0; m < MASKS; m++) candidates[s][m] |= km_mask_of(open, s, m);
     return queued >= QUEUE_FULL;
 }
 
@@ -570,12 +588,6 @@ template <typename LAUNCH> struct km_sums {
     int of[LAUNCH::ROW_TILES][WARP_TILES][4];
     int counts[LAUNCH::ROW_TILES]; // of two rows, the second in the high 16 bits
 };
-
-// A lane's mask of four points in shared memory.
-static __device__ __forceinline__ unsigned &km_mask_of(const km_open_tile &open, int score_row, int m) {
-    const unsigned thread = km_opaque(threadIdx.x), four = COLUMN_PAIRS == 1 ? thread / 32 % 2 : m;
-    return ((unsigned *)&open.masks[score_row / 2][thread % 32])[four * 2 + score_row % 2];
-}
 
 // What a warp keeps from step to step.
 template <typename LAUNCH> struct km_state {
@@ -598,19 +610,12 @@ static __device__ __forceinline__ bool km_label_step(km_state<LAUNCH> &state, km
     const bool ambiguous = km_has_ambiguous<LAUNCH>(added, candidates, own.same_k);
     const km_open_tile open = {(int)km_first_tile(step) + tile, shared.outliers[stage][tile],
                                shared.masks[step % 2][tile]};
-    const bool has_deferred = __any_sync(ALL, ambiguous) || open.outliers;
     bool full = false;
-    if (has_deferred) {
-        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++)
-            KM_UNROLL_FOR (int m = 0; m < MASKS; m++) km_mask_of(open, s, m) = 0;
+    if (__any_sync(ALL, ambiguous) || open.outliers)
         full = km_defer(candidates, added, shared, args, own, open);
-    }
     //@ if track_labels
     km_label_points<LAUNCH>(candidates, args, own, (km_first_tile(step) + tile) * TILE, state.changes);
     //@ end
-    if (has_deferred)
-        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++)
-            KM_UNROLL_FOR (int m = 0; m < MASKS; m++) candidates[s][m] |= km_mask_of(open, s, m);
     KM_UNROLL_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++) {
         int first = state.sums.counts[i], second = 0;
         KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
