@@ -101,6 +101,9 @@
     X(ends_k, 400, "H200: the end of each K")                                                                \
     X(last_tile, 77, "H200: a tile in which a K ends, of a feature")                                         \
     X(best_two, 8, "count of the text: the best two scores")                                                 \
+    X(ambiguous, 2.4, "H100: resolving at d = 2, as the next two; K = 257 and 1,000, uniform points")        \
+    X(ambiguous_k, 1.3, "power of K: 3.3 ms of 33.6 million points, 19.7")                                   \
+    X(ambiguous_features, 2.8, "power of 2 / d: at d = 4 0.24 ms of 16.8 million, 1.25")                     \
     X(plain_stall, 1.4, "H200: plain arithmetic, as the next one")                                           \
     X(plain_single, 0.6, "over blocks of a multiprocessor")                                                  \
     X(resident_read, 1.17, "H200: points are read again for each tile")                                      \

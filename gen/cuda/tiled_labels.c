@@ -28,6 +28,16 @@ static double ends_of(const km_plan *plan) {
     return measured.ends + measured.ends_k * (double)plan->spec.clusters_count;
 }
 
+// Instructions to resolve ambiguous points, where halves round points: the nearer centroids lie to each other, the more
+// there are, and each has its scores again.
+static double ambiguous_of(const km_plan *plan) {
+    const km_spec *spec = &plan->spec;
+    double features = (double)spec->features, operations = 0;
+    for (int64_t i = 0; i < spec->clusters_count; i++)
+        operations += pow(spec->clusters[i], measured.ambiguous_k);
+    return measured.ambiguous * operations * pow(2 / features, measured.ambiguous_features);
+}
+
 // Evaluates fp16 scores. More warps keep tensor cores busy; the table of centroids is read from the cache for each
 // tile of points. The best two scores are kept.
 static void evaluate_fp16(km_tiled_config *config, const km_plan *plan) {
@@ -44,7 +54,7 @@ static void evaluate_fp16(km_tiled_config *config, const km_plan *plan) {
         config->tensor_ns *= measured.one_product; // warps meet after each
     double operations =
         shape->panel_rows == 1 ? measured.last_tile * tiles * width_of(shape) : measured.best_two * rows;
-    config->issue_ns = (operations + ends_of(plan)) / km_cuda_issue_rate(plan);
+    config->issue_ns = (operations + ambiguous_of(plan) + ends_of(plan)) / km_cuda_issue_rate(plan);
     config->total_ns = config->tensor_ns + config->issue_ns;
 }
 
@@ -203,7 +213,8 @@ const char *km_tiled_form_refused(const km_plan *plan, int64_t form) {
 }
 
 km_tiled_config km_tiled_best(const km_plan *plan) {
-    enum { FP16_PAYS = 300 };
+    // From this rate and more than these features on no plain arithmetic is as fast.
+    enum { FP16_PAYS = 300, FEATURES_FEW = 4 };
     km_tiled_config best = {0};
     int64_t form = -1,
             fp16 = km_tiled_fp16_per_cycle(plan->spec.target.arch) > 0 && plan->spec.type == KM_FLOAT32;
@@ -214,7 +225,8 @@ km_tiled_config km_tiled_best(const km_plan *plan) {
         best_resident(&best, plan, (int)fp16);
     if (best.blocks_per_sm || km_tiled_is_resident(form)) return best;
     if (fp16) best_fp16(&best, plan);
-    if (fixed ? !fp16 : !best.blocks_per_sm || km_tiled_fp16_per_cycle(plan->spec.target.arch) < FP16_PAYS)
-        best_plain(&best, plan);
+    int fp16_pays = best.blocks_per_sm && km_tiled_fp16_per_cycle(plan->spec.target.arch) >= FP16_PAYS &&
+                    plan->spec.features > FEATURES_FEW;
+    if (fixed ? !fp16 : !fp16_pays) best_plain(&best, plan);
     return best;
 }

@@ -1,7 +1,11 @@
 // Of the text of {features: 8, clusters: 2..64, target: cuda:sm_90} weighted: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 42 definitions
+// ... 41 definitions
+
+enum {
+    ROW_PADDING = 8, // numbers between rows in shared memory, so that eight rows have no bank conflicts
+    ROUND_AHEAD = 8  // pieces of points that a thread reads ahead before it rounds them
 // ... lines of a template
     float scores[WARPS][WARP_POINTS][TILE + 1];
 };

@@ -36,7 +36,16 @@ __device__ __forceinline__ void km_write_slot_labels(km_block &block, const km_p
         km_margin(km_underflow(block.workspace), km_bounds_of(block, panels.slot), point, rows[0].best));
 }
 
-// ... 4 definitions
+// Labels of all active slots, and lists of ambiguous points.
+extern "C" __global__ void __launch_bounds__(BLOCK, 2)
+    // ... lines of a template
+            // ... lines of a template
+            if (tile + 1 == panels.end) km_write_slot_labels(block, args, panels, state, first);
+        });
+    }
+}
+
+// ... 3 definitions
 // ... lines of a template
         // The warps that have the same points.
         block.nearest[cluster_warp][mine] = nearest;
