@@ -1661,8 +1661,8 @@ fallback() {
     run 0 "${given[@]}" -v
     in_stderr 'device: the CPU, about [0-9.]* ms for this fit; a GPU takes [0-9]+ to start'
     expect "the GPU was tried" test -z "$(grep 'is used' "$work/stderr")"
-    # One that takes longer.
-    given+=(--n-init 2000 --max-iter 20 --refine none)
+    # One that takes longer, twice as long on two threads.
+    given+=(--n-init $((600 * $(nproc))) --max-iter 20 --refine none)
     run 0 "${given[@]}" --target cpu --json -
     cp "$work/stdout" "$work/cpu.json"
     falls_back() { # PATTERN: of the one warning
