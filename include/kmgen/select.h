@@ -60,7 +60,7 @@ KM_BEGIN
     X(stability, "stability", KM_BEST_MAX, KM_NEEDS_PASS)                                                    \
     X(prediction_strength, "prediction strength", KM_BEST_RULE, KM_NEEDS_FITS)                               \
     X(gap, "gap", KM_BEST_MAX, KM_NEEDS_FITS)                                                                \
-    X(gap_2001, "gap, rule of 2001", KM_BEST_RULE, KM_NEEDS_FITS)
+    X(gap_2001, "gap (2001 rule)", KM_BEST_RULE, KM_NEEDS_FITS)
 
 /// Which score of a list of models a criterion prefers.
 typedef enum km_best {

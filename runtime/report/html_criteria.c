@@ -66,14 +66,14 @@ static void add_caption(km_page *page, km_criterion criterion, int64_t vote) {
         km_text_printf(page->out, "</b> <span><em>%s K&nbsp;=&nbsp;%lld</em>, ",
                        decides ? "decides:" : "prefers", (long long)vote);
     else
-        km_text_puts(page->out, "</b> <span><em>prefers none</em>, ");
+        km_text_puts(page->out, "</b> <span><em>prefers no K</em>, ");
     km_text_printf(page->out, "%s</span></figcaption>\n", preference(criterion));
 }
 
 static void add_picture(km_page *page, km_criterion criterion, const double *values) {
     const km_result *result = page->result;
     int64_t vote = result->selection.votes[criterion], count = result->models_count;
-    char id[32], words[200], choice[64] = "it prefers none";
+    char id[32], words[200], choice[64] = "it prefers no K";
     km_axis x = km_axis_of_k(result->models[0].k, result->models[count - 1].k, 56, WIDTH - 8, 8);
     km_axis y = km_axis_of_values(values, count, HEIGHT - 24, 12);
     if (y.exponent) y.end = 28; // its power of ten stands above

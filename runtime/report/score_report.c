@@ -57,8 +57,9 @@ static void add_left_out(km_text *text, int64_t rows, const char *why) {
 km_status km_label_scores_to_table(char **out, const km_label_scores *scores, uint64_t criteria,
                                    km_error *err) {
     km_text text = {0};
-    km_text_printf(&text, "%lld points, %lld features, %lld clusters", (long long)scores->n,
-                   (long long)scores->d, (long long)scores->k);
+    km_text_printf(&text, "%lld point%s, %lld feature%s, %lld cluster%s", (long long)scores->n,
+                   scores->n == 1 ? "" : "s", (long long)scores->d, scores->d == 1 ? "" : "s",
+                   (long long)scores->k, scores->k == 1 ? "" : "s");
     add_left_out(&text, scores->dropped, "dropped");
     add_left_out(&text, scores->left_out - scores->dropped, "without a label");
     km_text_printf(&text, "\n\n  %-24s %.10g\n", "inertia", scores->inertia);
