@@ -434,7 +434,7 @@ static __global__ void put_labels(unsigned char *labels, const Real *x, long lon
 // The pass of the silhouette with all K of a shape. Centroids are points here and there; means are the centroids or,
 // `elsewhere`, those of their clusters.
 template <typename Real> struct silhouettes {
-    CUfunction kernel, add, labelled = NULL; // labelled: by labels, where points have few features
+    CUfunction kernel, add, labelled = NULL; // few features: of labels that are found, and of those that are there
     km_silhouette_args args = {};
     std::vector<void *> memories;
     std::vector<double> expected;
@@ -459,7 +459,7 @@ template <typename Real> struct silhouettes {
         std::vector<long long> rows, mean_rows;
         features = d;
         has_tiles = KM_FINISH_HAS_TILES(d);
-        CHECK(cuModuleGetFunction(&kernel, module, has_tiles ? "km_silhouette_tiles" : "km_silhouette"));
+        CHECK(cuModuleGetFunction(&kernel, module, has_tiles ? "km_silhouette_tiles" : "km_silhouette_searched"));
         CHECK(cuModuleGetFunction(&add, module, "km_finish_add"));
         if (!has_tiles) CHECK(cuModuleGetFunction(&labelled, module, "km_silhouette_labelled"));
         labels = device_zeros<unsigned char>(has_tiles ? 1 : (size_t)from.n * (size_t)(sh.k_high - sh.k_low + 1));
@@ -564,24 +564,20 @@ template <typename Real> struct silhouettes {
         as_products++;
         return (Real)(largest * kept + 1e-30);
     }
-    void run_labelled() {
+    void run_few(CUfunction few) {
         const double *weights = NULL;
         void *arguments[] = {&args, &weights, &partial, &all_rows};
         const int bytes = KM_SILHOUETTE_BYTES(features, sizeof(Real), all_rows, (int)models);
-        CHECK(cuFuncSetAttribute(labelled, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
-        CHECK(cuLaunchKernel(labelled, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1, bytes, NULL, arguments, NULL));
+        CHECK(cuFuncSetAttribute(few, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
+        CHECK(cuLaunchKernel(few, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1, bytes, NULL, arguments, NULL));
     }
     void run(bool by_label = false) {
-        const double *weights = NULL;
-        void *arguments[] = {&args, &weights, &partial}, *add_arguments[] = {&partial, &blocks, &models, &totals};
+        void *add_arguments[] = {&partial, &blocks, &models, &totals};
         CHECK(cudaMemsetAsync(totals, 0, models * 8));
         if (has_tiles)
             run_tiles();
-        else if (by_label)
-            run_labelled();
         else
-            CHECK(cuLaunchKernel(kernel, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1, (unsigned)(models * KM_THREADS * 8),
-                                 NULL, arguments, NULL));
+            run_few(by_label ? labelled : kernel);
         CHECK(cuLaunchKernel(add, (unsigned)((models + KM_REDUCED_NUMBERS - 1) / KM_REDUCED_NUMBERS), 1, 1, KM_THREADS,
                              1, 1, 0, NULL, add_arguments, NULL));
     }

@@ -138,7 +138,8 @@ typedef struct km_cuda_kernels {
     KM_STEP_FIELD(finish_few_clusters) // of few features
     KM_STEP_FIELD(silhouette)          // ... and of CSR points
     KM_STEP_FIELD(silhouette_labelled) // of few
-    KM_STEP_FIELD(finish_tiles)        // of many
+    KM_STEP_FIELD(silhouette_searched)
+    KM_STEP_FIELD(finish_tiles) // of many
     KM_STEP_FIELD(silhouette_tiles)
     KM_TILES_KERNELS(KM_STEP_FIELD)
     KM_BOUNDS_KERNELS(KM_STEP_FIELD)

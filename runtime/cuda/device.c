@@ -433,6 +433,7 @@ static km_status find_steps(km_cuda_kernels *kernels, const km_driver *driver, i
         if (!is_csr) {
             KM_STEP_LOOK_UP(finish_few_clusters)
             KM_STEP_LOOK_UP(silhouette_labelled)
+            KM_STEP_LOOK_UP(silhouette_searched)
         }
         KM_STEP_LOOK_UP(silhouette)
     }

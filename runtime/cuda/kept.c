@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Labels that the finishing pass keeps on the device, a byte each, so that the pass of the silhouette has nothing to
-// search for. They are known by the centroids that they follow from. Where memory is short none are kept.
+// search for. They are known by the centroids that they follow from. Where memory is short none are kept: that pass
+// finds the same labels then, in more time.
 #include "cuda.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The pass of the silhouette (cuda/steps/silhouette.cu), for a batch of models at a time: of those whose labels the
-// finishing pass has kept (kept.c) by these, of others by a search. Sums of blocks are added in index order.
+// The pass of the silhouette (cuda/steps/silhouette.cu), for a batch of models at a time. Of few features and clusters
+// a kernel has the labels first: those that the finishing pass has kept (kept.c), or it finds the same ones, and so the
+// same bits. Sums of blocks are added in index order.
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
@@ -11,10 +12,17 @@
 #include <string.h>
 
 enum { MODELS_AT_ONCE = KM_SILHOUETTE_MODELS };
+// Models of few features and clusters whose labels are kept; others of those; models of many.
+typedef enum silhouette_kind {
+    SILHOUETTE_KEPT,
+    SILHOUETTE_FEW,
+    SILHOUETTE_MANY,
+    SILHOUETTE_KINDS
+} silhouette_kind;
 
 typedef struct silhouette_pass {
     km_cuda_engine *engine;
-    int by_label;
+    silhouette_kind kind;
     km_silhouette_model *models[MODELS_AT_ONCE];
     int64_t count, rows, mean_rows; // of this batch; mean_rows: with those of means
     km_silhouette_args args;
@@ -35,8 +43,8 @@ static int64_t blocks_of(const silhouette_pass *p) {
     return km_divide_up(p->args.count, block_points(p));
 }
 
-// Shared memory of a block of km_silhouette_labelled.
-static int64_t labelled_bytes(const km_cuda_engine *engine, int64_t rows, int64_t models) {
+// Shared memory of a block of km_silhouette_labelled and km_silhouette_searched.
+static int64_t few_bytes(const km_cuda_engine *engine, int64_t rows, int64_t models) {
     return KM_SILHOUETTE_BYTES(engine->base.d, engine->real_bytes, rows, models);
 }
 
@@ -118,8 +126,8 @@ static double least_of(const km_silhouette_model *model, int64_t d, int64_t real
     return largest * kept + tiny;
 }
 
-// What only km_silhouette_labelled needs.
-static km_status put_labels(const silhouette_pass *p, km_error *err) {
+// What only models of few features and clusters need.
+static km_status put_few(const silhouette_pass *p, km_error *err) {
     km_cuda_engine *engine = p->engine;
     long long labels_at[MODELS_AT_ONCE];
     double doubles[MODELS_AT_ONCE];
@@ -166,7 +174,7 @@ static km_status put_models(silhouette_pass *p, km_error *err) {
             terms[1] = km_silhouette_factor(p->models[m], j);
         }
     KM_TRY(put_both(p, p->args.exact_terms, p->args.terms, 2 * p->rows, err));
-    if (p->by_label) KM_TRY(put_labels(p, err));
+    if (p->kind != SILHOUETTE_MANY) KM_TRY(put_few(p, err));
     KM_TRY(km_cuda_put(p->engine, (km_cu_ptr)(uintptr_t)p->args.ks, ks, p->count * 4, err));
     KM_TRY(km_cuda_put(p->engine, (km_cu_ptr)(uintptr_t)p->args.rows, rows, p->count * 8, err));
     return km_cuda_put(p->engine, (km_cu_ptr)(uintptr_t)p->args.mean_rows, mean_rows, p->count * 8, err);
@@ -219,22 +227,23 @@ done:
     return status;
 }
 
-static km_status launch_labelled(silhouette_pass *p, km_error *err) {
+static km_status launch_few(silhouette_pass *p, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = p->engine;
     const km_driver *driver = engine->driver;
-    km_cu_function labelled = engine->kernels->silhouette_labelled;
-    int rows = (int)p->rows, bytes = (int)labelled_bytes(engine, p->rows, p->count);
+    km_cu_function few = p->kind == SILHOUETTE_KEPT ? engine->kernels->silhouette_labelled
+                                                    : engine->kernels->silhouette_searched;
+    int rows = (int)p->rows, bytes = (int)few_bytes(engine, p->rows, p->count);
     void *arguments[] = {&p->args, &engine->weights.address, &p->partial, &rows};
-    KM_CU(cuFuncSetAttribute(labelled, KM_CU_FUNC_MAX_DYNAMIC_SHARED, bytes));
-    KM_CU(cuLaunchKernel(labelled, (unsigned)blocks_of(p), 1, 1, KM_THREADS, 1, 1, (unsigned)bytes,
-                         engine->stream, arguments, NULL));
+    KM_CU(cuFuncSetAttribute(few, KM_CU_FUNC_MAX_DYNAMIC_SHARED, bytes));
+    KM_CU(cuLaunchKernel(few, (unsigned)blocks_of(p), 1, 1, KM_THREADS, 1, 1, (unsigned)bytes, engine->stream,
+                         arguments, NULL));
 done:
     return status;
 }
 
 static km_status launch_all(silhouette_pass *p, km_error *err) {
-    if (!has_tiles(p)) KM_TRY((p->by_label ? launch_labelled : launch_points)(p, err));
+    if (!has_tiles(p)) KM_TRY((p->kind == SILHOUETTE_MANY ? launch_points : launch_few)(p, err));
     for (int first = 0; has_tiles(p) && first < p->count;) KM_TRY(launch_group(p, &first, err));
     return KM_OK;
 }
@@ -281,22 +290,28 @@ done:
     return status;
 }
 
-// The models whose labels are kept, or the others.
-static km_status run_models(km_cuda_engine *engine, int by_label, km_silhouette_model *models, int64_t count,
-                            km_error *err) {
-    silhouette_pass p = {.engine = engine, .by_label = by_label};
+// By the numbers of features and clusters alone, but for the labels, which change no bit.
+static silhouette_kind kind_of(const km_cuda_engine *engine, const km_silhouette_model *model) {
+    if (!engine->kernels->silhouette_labelled || model->k > KM_FINISH_FEW_MAX) return SILHOUETTE_MANY;
+    return km_cuda_kept_at(engine, model->centroids, model->k) >= 0 ? SILHOUETTE_KEPT : SILHOUETTE_FEW;
+}
+
+static km_status run_models(km_cuda_engine *engine, silhouette_kind kind, km_silhouette_model *models,
+                            int64_t count, km_error *err) {
+    silhouette_pass p = {.engine = engine, .kind = kind};
     int64_t most = km_cuda_tile_bytes(engine), all = 0;
     for (int64_t m = 0; m < count; m++) {
         int64_t k = models[m].k;
-        if ((km_cuda_kept_at(engine, models[m].centroids, k) >= 0) != by_label) continue;
-        if (p.count == MODELS_AT_ONCE || (by_label && labelled_bytes(engine, p.rows + k, p.count + 1) > most))
+        if (kind_of(engine, &models[m]) != kind) continue;
+        if (p.count == MODELS_AT_ONCE ||
+            (kind != SILHOUETTE_MANY && few_bytes(engine, p.rows + k, p.count + 1) > most))
             KM_TRY(run_batch(&p, err));
         p.models[p.count++] = &models[m];
         p.rows += k;
         p.mean_rows += k * (models[m].means ? 2 : 1);
         all++;
     }
-    if (by_label)
+    if (kind == SILHOUETTE_KEPT)
         km_log_line(engine->log, KM_LOG_INFO, "silhouette: %lld of %lld models by labels that were kept",
                     (long long)all, (long long)count);
     return run_batch(&p, err);
@@ -304,9 +319,10 @@ static km_status run_models(km_cuda_engine *engine, int by_label, km_silhouette_
 
 km_status km_cuda_silhouette(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,
                              km_error *err) {
+    km_status status = KM_OK;
     if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
-    KM_TRY(run_models(engine, 1, models, count, err));
-    km_status status = run_models(engine, 0, models, count, err);
+    for (int kind = 0; status == KM_OK && kind < SILHOUETTE_KINDS; kind++)
+        status = run_models(engine, (silhouette_kind)kind, models, count, err);
     km_cuda_kept_drop(engine);
     return status;
 }

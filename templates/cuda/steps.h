@@ -60,8 +60,8 @@ enum {
          (KM_TILE_POINTS(real) + KM_TILE_ROOM(tile_rows)) +                                                  \
      (tile_rows)*512 + (models)*KM_TILE_POINTS(real) * 8)
 
-// km_silhouette_labelled: bytes of a row of a cluster in shared memory, and of all. A squared distance that is less
-// than this part of the terms that it is a sum of has lost too many digits.
+// Silhouettes of few clusters: bytes of a row of a cluster in shared memory, and of all. A squared distance that is
+// less than this part of the terms that it is a sum of has lost too many digits.
 #define KM_SILHOUETTE_ROW_BYTES(d, real) ((((d) + 1) * (int)(real) + 15) / 16 * 16)
 #define KM_SILHOUETTE_BYTES(d, real, rows, models)                                                           \
     ((rows) * (KM_SILHOUETTE_ROW_BYTES(d, real) + (int)(real)) + (models)*KM_THREADS * 8)
@@ -158,7 +158,7 @@ typedef struct km_silhouette_args {
     const long long *rows;      // per model: its first row of centroids, and of terms
     const long long *mean_rows; // per model: its first row of means
     int models;
-    // Of km_silhouette_labelled:
+    // Of few clusters; labels of km_silhouette_labelled alone:
     const unsigned char *labels;
     const long long *labels_at; // per model: where its labels begin
     // Per model, in the plan's type: a mean squared distance that is larger keeps its digits as a sum of products,

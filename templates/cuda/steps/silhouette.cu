@@ -18,6 +18,19 @@ struct silhouette_point {
 // Of each cluster: v_j and n_j / (n_j - 1).
 template <typename Real> struct alignas(2 * sizeof(Real)) silhouette_terms { Real spread, factor; };
 
+__device__ __forceinline__ silhouette_point silhouette_far() {
+    const km_real infinity = (km_real)__int_as_float(0x7f800000);
+    return {infinity, infinity, (km_real)0, infinity, infinity, 0};
+}
+
+//@ if not float64
+// Whether float32 leaves the label open, as in finish_decide.
+__device__ __forceinline__ bool silhouette_is_open(const silhouette_point &found) {
+    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+    return !(fma(found.nearest, apart, lost) < found.second && found.second < largest);
+}
+
+//@ end
 enum { SILHOUETTE_BOTH, SILHOUETTE_LABELS, SILHOUETTE_MEANS };
 
 // Takes cluster j, whose centroid (or mean) lies so far from the point. STEP both: the centroid is the mean; else
@@ -41,7 +54,7 @@ __device__ __forceinline__ void silhouette_take(silhouette_point &point, km_real
 
 // (b - a) / max(a, b); 0 in a cluster of one point, and where both are 0.
 template <typename Real> __device__ __forceinline__ Real silhouette_value(Real own, Real other, Real factor) {
-    const Real inside = own * factor, larger = inside > other ? inside : other;
+    const Real inside = fma(own, factor, (Real)0), larger = inside > other ? inside : other;
     return factor > (Real)0 && larger > (Real)0 ? (other - inside) / larger : (Real)0;
 }
 
@@ -66,11 +79,8 @@ __device__ __forceinline__ double silhouette_of_label(const km_real *x, const do
     return silhouette_value<double>(own, other, terms[label].factor);
 }
 
-//@ if not float64
-// The same, the label by distances in double to the centroids.
-static __device__ __noinline__ double silhouette_exact(const km_real *x, const double *centroids,
-                                                       const double *means,
-                                                       const silhouette_terms<double> *terms, int k) {
+// The label of a point, by distances in double to the centroids.
+__device__ __forceinline__ int silhouette_exact_label(const km_real *x, const double *centroids, int k) {
     double nearest = __longlong_as_double(0x7ff0000000000000ll);
     int label = 0;
 #pragma unroll 1
@@ -84,7 +94,15 @@ static __device__ __noinline__ double silhouette_exact(const km_real *x, const d
         label = square < nearest ? j : label;
         nearest = square < nearest ? square : nearest;
     }
-    return silhouette_of_label(x, means, terms, k, label);
+    return label;
+}
+
+//@ if not float64
+// The silhouette of a point, by its exact label.
+static __device__ __noinline__ double silhouette_exact(const km_real *x, const double *centroids,
+                                                       const double *means,
+                                                       const silhouette_terms<double> *terms, int k) {
+    return silhouette_of_label(x, means, terms, k, silhouette_exact_label(x, centroids, k));
 }
 
 //@ end

@@ -58,10 +58,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             silhouette_point found[FINISH_POINTS];
             double sum = 0.0;
 #pragma unroll
-            for (int p = 0; p < FINISH_POINTS; p++) {
-                const km_real infinity = (km_real)__int_as_float(0x7f800000);
-                found[p] = {infinity, infinity, (km_real)0, infinity, infinity, 0};
-            }
+            for (int p = 0; p < FINISH_POINTS; p++) found[p] = silhouette_far();
             if (row == mean_row) {
                 silhouette_search<SILHOUETTE_BOTH>(found, here, x, table + row * D, terms + row, k);
             } else {
@@ -74,9 +71,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
                 if (i >= count) break;
                 double value = silhouette_value(found[p].own, found[p].other, found[p].factor);
                 //@ if not float64
-                // As in finish_decide.
-                const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-                if (!(fma(found[p].nearest, apart, lost) < found[p].second && found[p].second < largest))
+                if (silhouette_is_open(found[p]))
                     value = silhouette_exact(x[p], args.centroids + row * D, args.centroids + mean_row * D,
                                              (const silhouette_terms<double> *)args.exact_terms + row, k);
                 //@ end

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Silhouettes by labels that the finishing pass has kept, a byte each: no centroid is searched for. A squared distance
-// is |x|^2 - 2 x . m + |m|^2, or the sum of the squares of differences, which takes nearly twice as long: the host says
-// for each model whether products keep enough digits, for which clusters must lie far apart beside their distance from
-// the origin. A point that loses too many all the same is resolved in double.
+// Silhouettes of few clusters. Labels come first: those that the finishing pass has kept, a byte each, or, where there
+// was no memory for them, those that are found here. Whichever it is, what follows is the same text, so that a
+// silhouette has the same bits. A squared distance is |x|^2 - 2 x . m + |m|^2, or the sum of the squares of
+// differences, which takes nearly twice as long: the host says for each model whether products keep enough digits, for
+// which clusters must lie far apart beside their distance from the origin. A point that loses too many all the same is
+// resolved in double.
 
 // What a mean squared distance to cluster j begins with, and the factors of a point's features.
 struct __align__(16) silhouette_row {
@@ -18,19 +20,24 @@ constexpr int SILHOUETTE_TOGETHER = D <= 4                       ? int((WEIGHTED
 
 //@ if weighted
 typedef double silhouette_sum; // of the thread's points at a time
-
-__device__ __forceinline__ double silhouette_weighted(const double *weights, long long i, km_real value) {
-    return km_weight(weights, i) * value;
-}
-
 //@ else
 typedef km_real silhouette_sum; // of the thread's points at a time
+//@ end
 
-__device__ __forceinline__ km_real silhouette_weighted(const double *, long long, km_real value) {
-    return value;
+// Sums and products are fused as this text says, and not as a compiler likes: kernels have the same bits.
+__device__ __forceinline__ silhouette_sum silhouette_add(silhouette_sum sum, const double *weights,
+                                                         long long i, km_real difference, km_real inverse) {
+    //@ if weighted
+    return __fma_rn(km_weight(weights, i), (double)fma(difference, inverse, (km_real)0), sum);
+    //@ else
+    return fma(difference, inverse, sum);
+    //@ end
 }
 
-//@ end
+__device__ __forceinline__ km_real silhouette_nan() {
+    return (km_real)__int_as_float(0x7fffffff);
+}
+
 __device__ __forceinline__ void silhouette_prepare(silhouette_row &row, const km_real *mean, double spread,
                                                    bool as_products) {
     double constant = spread;
@@ -105,19 +112,21 @@ __device__ __forceinline__ void silhouette_hold(km_real &value) {
     //@ end
 }
 
-// The sum of a thread's silhouettes of the points that `open` has bits of, by distances in double.
+// The sum of a thread's silhouettes of the points that `open` has bits of, by distances in double. `labels`: of its
+// points, a byte each.
 static __device__ __noinline__ double silhouette_resolve(const km_silhouette_args &args,
                                                          const double *weights, int m, long long first,
-                                                         unsigned open) {
+                                                         unsigned open, unsigned long long labels) {
     const silhouette_terms<double> *terms = (const silhouette_terms<double> *)args.exact_terms + args.rows[m];
     const double *means = args.centroids + args.mean_rows[m] * D;
     double sum = 0.0;
 #pragma unroll 1
     for (; open; open &= open - 1) {
-        const long long i = first + (__ffs(open) - 1) * KM_THREADS;
+        const int p = __ffs(open) - 1;
+        const long long i = first + p * KM_THREADS;
         const km_real *x = (const km_real *)args.points + i * D;
-        const int label = args.labels[args.labels_at[m] + i];
-        sum += km_weight(weights, i) * silhouette_of_label(x, means, terms, args.ks[m], label);
+        const int label = (int)(labels >> 8 * p & 0xff);
+        sum = __fma_rn(km_weight(weights, i), silhouette_of_label(x, means, terms, args.ks[m], label), sum);
     }
     return sum;
 }
@@ -135,6 +144,36 @@ __device__ __forceinline__ void silhouette_read_labels(int (&label)[SILHOUETTE_T
     for (int p = 0; p < SILHOUETTE_TOGETHER; p++) label[p] = labels[min(p * KM_THREADS, left - 1)];
 }
 
+// The same labels, found by the centroids of model m.
+__device__ __forceinline__ void silhouette_find_labels(int (&label)[SILHOUETTE_TOGETHER],
+                                                       const km_silhouette_args &args, int m,
+                                                       const km_real *points, int left) {
+    const long long row = args.rows[m];
+    const int k = args.ks[m];
+#pragma unroll
+    for (int first = 0; first < SILHOUETTE_TOGETHER; first += FINISH_POINTS) {
+        const km_real *x[FINISH_POINTS];
+        km_real here[FINISH_POINTS][STEP_FEATURES];
+        silhouette_point found[FINISH_POINTS];
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            x[p] = points + min((first + p) * KM_THREADS, left - 1) * (long long)D;
+            step_load(here[p], x[p], 0);
+            found[p] = silhouette_far();
+        }
+        silhouette_search<SILHOUETTE_LABELS>(found, here, x, (const km_real *)args.table + row * D,
+                                             (const silhouette_terms<km_real> *)args.terms + row, k);
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS && first + p < SILHOUETTE_TOGETHER; p++) {
+            label[first + p] = found[p].label;
+            //@ if not float64
+            if (silhouette_is_open(found[p]))
+                label[first + p] = silhouette_exact_label(x[p], args.centroids + row * D, k);
+            //@ end
+        }
+    }
+}
+
 // A model, as all threads of a block need it.
 struct silhouette_model {
     long long labels;        // where those of the block's points begin
@@ -142,14 +181,10 @@ struct silhouette_model {
     km_real least, part;     // a mean squared distance of `least` and `part` of |x|^2 has digits enough
 };
 
-__device__ __forceinline__ km_real silhouette_nan() {
-    return (km_real)__int_as_float(0x7fffffff);
-}
-
 // One block works on KM_SILHOUETTE_POINTS points, as km_silhouette. `rows_count`: of all models.
-extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
-    km_silhouette_labelled(const __grid_constant__ km_silhouette_args args, const double *weights,
-                           double *partial, int rows_count) {
+template <bool HAS_LABELS>
+__device__ __forceinline__ void silhouette_few(const km_silhouette_args &args, const double *weights,
+                                               double *partial, int rows_count) {
     extern __shared__ __align__(16) char silhouette_memory[];
     __shared__ silhouette_model models[KM_SILHOUETTE_MODELS];
     silhouette_row *rows = (silhouette_row *)silhouette_memory;
@@ -162,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     if (threadIdx.x < args.models) {
         const int m = threadIdx.x;
         const km_real least = ((const km_real *)args.least)[m];
-        models[m] = {args.labels_at[m] + first,
+        models[m] = {HAS_LABELS ? args.labels_at[m] + first : 0,
                      args.ks[m],
                      (int)args.rows[m],
                      least >= 0,
@@ -186,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         const int left = count - base;
         km_real x[SILHOUETTE_TOGETHER][D], square[SILHOUETTE_TOGETHER], largest = 0;
         int next[SILHOUETTE_TOGETHER]; // labels of the next model
-        silhouette_read_labels(next, args.labels + models[0].labels + base, left);
+        if (HAS_LABELS) silhouette_read_labels(next, args.labels + models[0].labels + base, left);
 #pragma unroll
         for (int p = 0; p < SILHOUETTE_TOGETHER; p++) {
             step_load(x[p], points + (base + min(p * KM_THREADS, left - 1)) * (long long)D, 0);
@@ -202,10 +237,14 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             const silhouette_model model = models[m];
             km_real own[SILHOUETTE_TOGETHER], other[SILHOUETTE_TOGETHER];
             int label[SILHOUETTE_TOGETHER];
+            if (HAS_LABELS) {
 #pragma unroll
-            for (int p = 0; p < SILHOUETTE_TOGETHER; p++) label[p] = next[p];
-            if (m + 1 < args.models)
-                silhouette_read_labels(next, args.labels + models[m + 1].labels + base, left);
+                for (int p = 0; p < SILHOUETTE_TOGETHER; p++) label[p] = next[p];
+                if (m + 1 < args.models)
+                    silhouette_read_labels(next, args.labels + models[m + 1].labels + base, left);
+            } else {
+                silhouette_find_labels(label, args, m, points + base * (long long)D, left);
+            }
             if (model.as_products)
                 silhouette_by_label<true>(own, other, label, x, square, rows + model.row, model.k);
             else
@@ -215,32 +254,46 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             km_real smallest = (km_real)__int_as_float(0x7f800000);
 #pragma unroll
             for (int p = 0; p < SILHOUETTE_TOGETHER; p++) {
-                own[p] *= own_factors[label[p]];
+                own[p] = fma(own[p], own_factors[label[p]], (km_real)0);
                 const km_real larger = fmax(own[p], other[p]);
                 smallest = fmin(smallest, larger);
-                sum += silhouette_weighted(weights, first + base + min(p * KM_THREADS, left - 1),
-                                           (other[p] - own[p]) * silhouette_inverse(larger));
+                sum = silhouette_add(sum, weights, first + base + min(p * KM_THREADS, left - 1),
+                                     other[p] - own[p], silhouette_inverse(larger));
             }
             double resolved = 0.0;
             // `sum` is NaN where a factor is.
             if (!(smallest >= fma(largest, model.part, model.least) && sum == sum &&
                   left >= SILHOUETTE_TOGETHER * KM_THREADS)) {
                 unsigned open = 0;
+                unsigned long long labels = 0;
                 sum = 0;
 #pragma unroll
                 for (int p = 0; p < SILHOUETTE_TOGETHER; p++) {
                     const km_real larger = fmax(own[p], other[p]);
-                    const km_real value = (other[p] - own[p]) * silhouette_inverse(larger);
                     if (p * KM_THREADS >= left) continue;
                     if (larger >= fma(square[p], model.part, model.least) && own[p] == own[p])
-                        sum += silhouette_weighted(weights, first + base + p * KM_THREADS, value);
+                        sum = silhouette_add(sum, weights, first + base + p * KM_THREADS, other[p] - own[p],
+                                             silhouette_inverse(larger));
                     else
                         open |= 1u << p;
+                    labels |= (unsigned long long)label[p] << 8 * p;
                 }
-                resolved = silhouette_resolve(args, weights, m, first + base, open);
+                resolved = silhouette_resolve(args, weights, m, first + base, open, labels);
             }
             sums[m * KM_THREADS + threadIdx.x] += resolved + sum;
         }
     }
     silhouette_write(partial, sums, args.models);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_silhouette_labelled(const __grid_constant__ km_silhouette_args args, const double *weights,
+                           double *partial, int rows_count) {
+    silhouette_few<true>(args, weights, partial, rows_count);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_silhouette_searched(const __grid_constant__ km_silhouette_args args, const double *weights,
+                           double *partial, int rows_count) {
+    silhouette_few<false>(args, weights, partial, rows_count);
 }

@@ -79,18 +79,7 @@ __device__ __forceinline__ void silhouette_take_rows(silhouette_point &found, co
                                           terms[at - offset - k]);
 }
 
-__device__ __forceinline__ silhouette_point silhouette_far() {
-    const km_real infinity = (km_real)__int_as_float(0x7f800000);
-    return {infinity, infinity, (km_real)0, infinity, infinity, 0};
-}
-
 //@ if not float64
-// Whether float32 leaves the label open, as in finish_decide.
-__device__ __forceinline__ bool silhouette_is_open(const silhouette_point &found) {
-    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-    return !(fma(found.nearest, apart, lost) < found.second && found.second < largest);
-}
-
 __device__ __forceinline__ double silhouette_square(const km_real *x, const double *row) {
     double square = 0.0;
 #pragma unroll 4

@@ -178,11 +178,9 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 // Distances are float, as in the finishing pass: points whose label they leave open are resolved in double. A thread's
 // silhouettes are added in double.
 
-// ... 9 definitions
+// ... 12 definitions
 // ... lines of a template
-                // As in finish_decide.
-                const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-                if (!(fma(found[p].nearest, apart, lost) < found[p].second && found[p].second < largest))
+                if (silhouette_is_open(found[p]))
                     value = silhouette_exact(x[p], args.centroids + row * D, args.centroids + mean_row * D,
                                              (const silhouette_terms<double> *)args.exact_terms + row, k);
                 sum += km_weight(weights, first + i) * value;
@@ -192,12 +190,22 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
     }
     silhouette_write(partial, silhouette_sums, args.models);
 }
-// Silhouettes by labels that the finishing pass has kept, a byte each: no centroid is searched for. A squared distance
-// is |x|^2 - 2 x . m + |m|^2, or the sum of the squares of differences, which takes nearly twice as long: the host says
-// for each model whether products keep enough digits, for which clusters must lie far apart beside their distance from
-// the origin. A point that loses too many all the same is resolved in double.
+// Silhouettes of few clusters. Labels come first: those that the finishing pass has kept, a byte each, or, where there
+// was no memory for them, those that are found here. Whichever it is, what follows is the same text, so that a
+// silhouette has the same bits. A squared distance is |x|^2 - 2 x . m + |m|^2, or the sum of the squares of
+// differences, which takes nearly twice as long: the host says for each model whether products keep enough digits, for
+// which clusters must lie far apart beside their distance from the origin. A point that loses too many all the same is
+// resolved in double.
 
-// ... 7 definitions
+// ... 3 definitions
+
+// Sums and products are fused as this text says, and not as a compiler likes: kernels have the same bits.
+__device__ __forceinline__ silhouette_sum silhouette_add(silhouette_sum sum, const double *weights,
+                                                         long long i, km_real difference, km_real inverse) {
+    return fma(difference, inverse, sum);
+}
+
+// ... 4 definitions
 
 __device__ __forceinline__ km_real silhouette_inverse(km_real value) {
     float inverse;
@@ -210,7 +218,15 @@ __device__ __forceinline__ void silhouette_hold(km_real &value) {
     asm volatile("" : "+f"(value));
 }
 
-// ... 5 definitions
+// ... 2 definitions
+// ... lines of a template
+            if (silhouette_is_open(found[p]))
+                label[first + p] = silhouette_exact_label(x[p], args.centroids + row * D, k);
+        }
+    }
+}
+
+// ... 4 definitions
 
 // ==== Relocation ===========================================================================================
 // Compiled apart: relocate

@@ -98,7 +98,7 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 // mean squared distance of a point x to the points of cluster j is |x - m_j|^2 + v_j, m_j their mean and v_j their mean
 // squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
 
-// ... 8 definitions
+// ... 10 definitions
 // ... lines of a template
                 sum += km_weight(weights, first + i) * value;
             }
@@ -107,12 +107,22 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
     }
     silhouette_write(partial, silhouette_sums, args.models);
 }
-// Silhouettes by labels that the finishing pass has kept, a byte each: no centroid is searched for. A squared distance
-// is |x|^2 - 2 x . m + |m|^2, or the sum of the squares of differences, which takes nearly twice as long: the host says
-// for each model whether products keep enough digits, for which clusters must lie far apart beside their distance from
-// the origin. A point that loses too many all the same is resolved in double.
+// Silhouettes of few clusters. Labels come first: those that the finishing pass has kept, a byte each, or, where there
+// was no memory for them, those that are found here. Whichever it is, what follows is the same text, so that a
+// silhouette has the same bits. A squared distance is |x|^2 - 2 x . m + |m|^2, or the sum of the squares of
+// differences, which takes nearly twice as long: the host says for each model whether products keep enough digits, for
+// which clusters must lie far apart beside their distance from the origin. A point that loses too many all the same is
+// resolved in double.
 
-// ... 7 definitions
+// ... 3 definitions
+
+// Sums and products are fused as this text says, and not as a compiler likes: kernels have the same bits.
+__device__ __forceinline__ silhouette_sum silhouette_add(silhouette_sum sum, const double *weights,
+                                                         long long i, km_real difference, km_real inverse) {
+    return __fma_rn(km_weight(weights, i), (double)fma(difference, inverse, (km_real)0), sum);
+}
+
+// ... 4 definitions
 
 __device__ __forceinline__ km_real silhouette_inverse(km_real value) {
     return 1 / value;
@@ -123,7 +133,13 @@ __device__ __forceinline__ void silhouette_hold(km_real &value) {
     asm volatile("" : "+d"(value));
 }
 
-// ... 5 definitions
+// ... 2 definitions
+// ... lines of a template
+        }
+    }
+}
+
+// ... 4 definitions
 
 // ... 1 more of 2 lines, other numbers: bd412ed4
 // ... 4 definitions

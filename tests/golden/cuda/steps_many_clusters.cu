@@ -3,5 +3,5 @@
 
 // ... 30 definitions
 
-// ... 5 more of 2 lines, other numbers: 664ecf0e
+// ... 5 more of 2 lines, other numbers: fd880b38
 // ... 4 definitions

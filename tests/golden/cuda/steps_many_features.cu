@@ -93,7 +93,7 @@ __device__ __forceinline__ void tile_add_own(tile_own &own, const tile_job &job,
 
 // ... 8 definitions
 
-// ... 1 more of 2 lines, other numbers: f14f98b8
+// ... 1 more of 2 lines, other numbers: 81f28371
 // ... lines of a template
             const km_real *x = tile + point * (long long)D;
 #pragma unroll 1

@@ -40,4 +40,4 @@ __device__ __forceinline__ void tile_write_own(const tile_own &own, const tile_j
 
 // ... 8 definitions
 
-// ... 14 definitions
+// ... 15 definitions
