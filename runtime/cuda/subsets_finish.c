@@ -31,15 +31,17 @@ static km_status put_table(const last_pass *p, km_error *err) {
     int64_t c = p->c, numbers = p->k * (c + 1), bytes = numbers * p->count * table->real_bytes;
     void *rows = calloc((size_t)(numbers * p->count), (size_t)table->real_bytes);
     if (!rows) return km_fail_memory(err, "the centroids of subsets", bytes);
-    for (int64_t i = 0; i < p->count; i++)
-        for (int64_t j = 0; j < p->k; j++)
-            for (int64_t f = 0; f < c; f++) {
-                int64_t at = (j * (c + 1) + f) * p->count + i;
+    for (int64_t j = 0; j < p->k; j++)
+        for (int64_t f = 0; f < c; f++) {
+            int64_t at = (j * (c + 1) + f) * p->count; // of all runs one after the other
+            for (int64_t i = 0; i < p->count; i++) {
+                double value = p->fits[i]->centroids[j * c + f];
                 if (table->real_bytes == 8)
-                    ((double *)rows)[at] = p->fits[i]->centroids[j * c + f];
+                    ((double *)rows)[at + i] = value;
                 else
-                    ((float *)rows)[at] = (float)p->fits[i]->centroids[j * c + f];
+                    ((float *)rows)[at + i] = (float)value;
             }
+        }
     km_status status = km_cuda_reserve(table, &p->s->numbers, bytes, "the centroids of subsets", err);
     if (status == KM_OK) status = km_cuda_put(table, p->s->numbers.address, rows, bytes, err);
     free(rows);
