@@ -2,6 +2,7 @@
 // Checks and times the pass of emitted CUDA sources on this machine's GPU; bench/gpu.py makes them and the list.
 //
 //     cuda_pass [--json] LIST      a line of LIST: NAME CUBIN FEATURES LOW..HIGH TYPE [POINTS [RUNS [WEIGHTED]]]
+//     cuda_pass --launches LIST        what each launch of a pass takes
 //     cuda_pass --silhouette LIST      the pass of the silhouette beside a plain one
 //     cuda_pass --copy BYTES       what making a context, pinning memory and a copy from pinned memory take
 //     cuda_pass --data FILE N D uniform|blobs      writes float32 points as .npy: in [-1, 1], or twelve clusters
@@ -393,6 +394,45 @@ template <typename Real> static outcome run_shape(const shape &sh, data<Real> &f
     return out;
 }
 
+// Each launch of a pass by itself, after whole passes from the first centroids.
+template <typename Real> static void run_launches(const shape &sh, data<Real> &from) {
+    pass<Real> p;
+    from.want(sh.n, sh.d);
+    p.open(sh, from);
+    p.run(KM_STAGE_LOAD);
+    p.run(KM_STAGE_BEGIN);
+    p.run(KM_STAGE_PASS);
+    printf("%s: pass %.4f, read %.4f, issue %.4f;", sh.name, median_ms([&] { p.run(KM_STAGE_PASS); }), from.read,
+           issue_ms(sh, sizeof(Real) == 8));
+    for (size_t i = 0; i < p.launches.size(); i++) {
+        const km_pass_launch &l = p.launches[i];
+        if (l.stage != KM_STAGE_PASS) continue;
+        cudaEvent_t begin, end;
+        CHECK(cudaEventCreate(&begin));
+        CHECK(cudaEventCreate(&end));
+        std::vector<float> times(PASSES);
+        for (float &ms : times) { // a launch may need what those before it left
+            for (size_t j = 0; j < p.launches.size(); j++) {
+                const km_pass_launch &other = p.launches[j];
+                if (other.stage != KM_STAGE_PASS) continue;
+                p.args.part = other.part;
+                if (j == i) CHECK(cudaEventRecord(begin));
+                p.launch(p.kernels[j], other.grid_x, other.grid_y, other.block, other.shared_bytes, &p.args);
+                if (j == i) CHECK(cudaEventRecord(end));
+            }
+            CHECK(cudaDeviceSynchronize());
+            CHECK(cudaEventElapsedTime(&ms, begin, end));
+        }
+        std::sort(times.begin(), times.end());
+        printf(" %s %.4f", l.kernel, times[PASSES / 2]);
+        CHECK(cudaEventDestroy(begin));
+        CHECK(cudaEventDestroy(end));
+    }
+    printf("\n");
+    fflush(stdout);
+    p.close();
+}
+
 // Silhouettes -------------------------------------------------------------------------------------------------
 
 // Adds to out[0] the silhouettes of the points, by terms[j] (v_j, n_j / (n_j - 1)) and squared distances to `means`;
@@ -656,7 +696,7 @@ static void report(const shape &sh, const outcome &o, int json) {
     fflush(stdout);
 }
 
-static int run_list(const char *path, int json, int is_silhouette) {
+static int run_list(const char *path, int json, int is_silhouette, int by_launch) {
     FILE *list = fopen(path, "r");
     if (!list) {
         fprintf(stderr, "cuda_pass: cannot read %s\n", path);
@@ -664,7 +704,7 @@ static int run_list(const char *path, int json, int is_silhouette) {
     }
     if (is_silhouette)
         printf("%-20s %-6s %9s %9s %7s %9s %7s\n", "shape", "own", "pass ms", "ms", "/ pass", "elsewhere", "/ pass");
-    else if (!json) {
+    else if (!json && !by_launch) {
         printf("ms per pass: median of %d\n", PASSES);
         printf("%-20s %9s %9s %7s %9s %7s  %s\n", "shape", "ms", "read ms", "/ read", "issue ms", "/ floor", "check");
     }
@@ -682,6 +722,10 @@ static int run_list(const char *path, int json, int is_silhouette) {
         const int is_double = !strcmp(sh.type, "float64");
         if (is_double && floats.n) floats.forget();
         if (!is_double && doubles.n) doubles.forget();
+        if (by_launch) {
+            is_double ? run_launches(sh, doubles) : run_launches(sh, floats);
+            continue;
+        }
         if (is_silhouette) {
             wrong += !(is_double ? run_silhouettes(sh, doubles) : run_silhouettes(sh, floats));
             continue;
@@ -757,10 +801,11 @@ int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "--copy")) return copy_facts(atoll(argv[2]));
     const int json = argc == 3 && !strcmp(argv[1], "--json");
     const int is_silhouette = argc == 3 && !strcmp(argv[1], "--silhouette");
-    if (argc != 2 + json + is_silhouette) {
-        fprintf(stderr, "usage: cuda_pass [--json|--silhouette] LIST, --copy BYTES, --data FILE N D uniform|blobs\n");
+    const int by_launch = argc == 3 && !strcmp(argv[1], "--launches");
+    if (argc != 2 + json + is_silhouette + by_launch) {
+        fprintf(stderr, "usage: cuda_pass [--json|--launches|--silhouette] LIST, --copy BYTES, --data FILE N D uniform|blobs\n");
         return 2;
     }
     CHECK(cudaFree(NULL));
-    return run_list(argv[1 + json + is_silhouette], json, is_silhouette);
+    return run_list(argv[1 + json + is_silhouette + by_launch], json, is_silhouette, by_launch);
 }
