@@ -28,7 +28,6 @@ enum {
     SUM_TILES = LINES / 2, // column tiles of sums: eight columns each, three columns a feature
     WARP_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of these, those of one warp
     QUEUE_FULL = 24,                              // ambiguous points of a warp for which the block pauses
-    AT_ONCE_IN_DOUBLE = 3,                        // candidates of a point, or fewer
     RESOLVED_AT_ONCE = 8, // of one tile for which it does not wait until the queue is full
     LANES_PER_POINT = 8,  // lanes that resolve a point
     FLUSH_STEPS = 2048,   // steps after which sums are flushed: counts have 16 bits
@@ -256,7 +255,9 @@ static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, 
         shared.all_outliers = km_outliers(args);
     }
     if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
-    KM_UNROLL_1_FOR (int i = 0; i < KS && !args.control->stop; i++)
+    // Where no K is active they may hold the sums of distinct points.
+    const bool clears = !args.control->stop && km_prepared_of(args, LAUNCH::INDEX)->any_active;
+    KM_UNROLL_1_FOR (int i = 0; i < KS && clears; i++)
         if (km_k_layouts[i].launch == LAUNCH::INDEX)
             for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
                 km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;
@@ -311,10 +312,9 @@ static __device__ __forceinline__ Real km_square(const float *x, const float *c,
     return square;
 }
 
-// Resolves the points of the warp's queue, LANES_PER_POINT lanes each: few candidates in double; many by float squares,
-// which are off by less than 2^-21 (D + 4) of themselves unless they are very small, and in double where these do not
-// decide. Points of the open tile get their masks, and are added with the others; the rest, and outliers, are added to
-// the block's sums.
+// Resolves the points of the warp's queue, LANES_PER_POINT lanes each: by float squares, which are off by less than
+// 2^-21 (D + 4) of themselves unless they are very small, and in double where these do not decide. Points of the open
+// tile get their masks, and are added with the others; the rest, and outliers, are added to the block's sums.
 template <typename LAUNCH>
 static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, const km_pass_args &args,
                                                int queued, km_open_tile open) {
@@ -336,17 +336,14 @@ static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, c
         KM_UNROLL_FOR (int i = 0; i < LANE_D; i++)
             x[i] = i * LANES_PER_POINT + own < D ? from[i * LANES_PER_POINT] : 0;
         int label = 0;
-        bool is_close = valid; // of few candidates floats decide too seldom
-        if (!__all_sync(ALL, __popc(item.candidates) - 1u < AT_ONCE_IN_DOUBLE)) {
-            km_for_candidates(item.candidates, c, k, valid, [&](int j, const float *centroid) {
-                const float square = km_square<float>(x, centroid, own);
-                if (j < 0) return;
-                second = fminf(second, fmaxf(square, smallest));
-                label = square < smallest ? j : label;
-                smallest = fminf(smallest, square);
-            });
-            is_close = valid && !(second > smallest * WIDER + LEAST);
-        }
+        km_for_candidates(item.candidates, c, k, valid, [&](int j, const float *centroid) {
+            const float square = km_square<float>(x, centroid, own);
+            if (j < 0) return;
+            second = fminf(second, fmaxf(square, smallest));
+            label = square < smallest ? j : label;
+            smallest = fminf(smallest, square);
+        });
+        const bool is_close = valid && !(second > smallest * WIDER + LEAST);
         if (__any_sync(ALL, is_close)) {
             double least = 1e308;
             km_for_candidates(item.candidates, c, k, is_close, [&](int j, const float *centroid) {

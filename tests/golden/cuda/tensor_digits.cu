@@ -39,7 +39,6 @@ enum {
     SUM_TILES = LINES / 2,                        // column tiles of sums: eight columns each, three columns a feature
     WARP_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of these, those of one warp
     QUEUE_FULL = 24,                              // ambiguous points of a warp for which the block pauses
-    AT_ONCE_IN_DOUBLE = 3,                        // candidates of a point, or fewer
     RESOLVED_AT_ONCE = 8,                         // of one tile for which it does not wait until the queue is full
     LANES_PER_POINT = 8,                          // lanes that resolve a point
     FLUSH_STEPS = 2048,                           // steps after which sums are flushed: counts have 16 bits
