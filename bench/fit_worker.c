@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Times km_fit on a .npy file: one fit and one line of JSON for each line on standard input, so that a script can
-// take turns between this program and others (bench/cpu_peers.py does).
+// take turns between this program and others (bench/cpu_peers.py does). A line may set an option first: key=value.
 //
 //     fit_worker DATA CLUSTERS [type=f32|f64] [init=FILE.npy] [iterations=N] [tol=T] [restarts=R] [threads=T]
 //                                  [target=cpu|cuda|...] [design=NAME] [algorithm=NAME] [cache=DIR]
@@ -224,7 +224,13 @@ int main(int argc, char **argv) {
     if (status == KM_OK) printf("ready\n");
     fflush(stdout);
     char line[64];
-    while (status == KM_OK && fgets(line, sizeof line, stdin)) status = fit_once(&job, 1, &err);
+    while (status == KM_OK && fgets(line, sizeof line, stdin)) {
+        char *equals = strchr(line, '=');
+        line[strcspn(line, "\n")] = 0;
+        if (equals) *equals = 0;
+        if (equals) status = option_set(&job, line, equals + 1, &err);
+        if (status == KM_OK) status = fit_once(&job, 1, &err);
+    }
     if (status != KM_OK) fprintf(stderr, "fit_worker: %s: %s\n", km_status_name(status), err.text);
     job_close(&job);
     return status == KM_OK ? 0 : 1;

@@ -3,6 +3,8 @@
 """K-means to convergence on a GPU by each algorithm, from the same first centroids: the tables of docs/algorithms.md.
 
     bench/skipping.py --worker build/bench/fit_worker [--algorithms lloyd,hamerly,auto] [--flash FOLDER] SHAPE...
+    bench/skipping.py --by-update FILE.json ... SHAPE...      milliseconds of each update instead, to a file
+    bench/skipping.py --picture FILE.svg FILE.json            and a picture of them; takes matplotlib
     SHAPE: POINTSxFEATURES,K,CLUSTERS
     CLUSTERS: normal ones of deviation 2 in a box of 20 each way; 0: uniform points
 
@@ -42,8 +44,9 @@ def firsts(torch, shape, x):
 
 
 def start(options, shape, data, init, algorithm, folder):
-    command = [options.worker, data, str(shape["k"]), "target=cuda", f"init={init}", "iterations=100", "tol=1e-4",
-               "restarts=1", "labels=none", f"cache={folder}"]
+    command = [options.worker, data, str(shape["k"]), "target=cuda", f"init={init}", "iterations=100",
+               "restarts=1", "labels=none", "tol=0" if options.by_update else "tol=1e-4",
+               f"cache={folder}"]
     if algorithm != "auto":
         command.append(f"algorithm={algorithm}")
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -56,15 +59,53 @@ def wait_ready(worker):
     return False
 
 
-def fit(worker, turns):
+def fit(worker, turns, option=""):
     best = None
     for _turn in range(turns):
-        worker.stdin.write("\n")
+        worker.stdin.write(option + "\n")
         worker.stdin.flush()
         found = json.loads(worker.stdout.readline())
         if best is None or found["sweep_ms"] < best["sweep_ms"]:
             best = found
     return best
+
+
+UPDATES = [1, 2, 3, 4, 6, 10, 17, 28, 46, 78, 100]
+
+
+def by_update(worker, turns):
+    """Mean milliseconds of an update between two numbers of updates, and the part of lloyd's distances there."""
+    rows, before = [], dict(sweep_ms=0.0, distances=0, passes=0, iterations=0)
+    for updates in UPDATES:
+        found = fit(worker, turns, f"iterations={updates}")
+        done = found["passes"] - before["passes"]
+        if found["iterations"] < updates or done < 1:
+            break
+        rows.append(dict(updates=updates, ms=(found["sweep_ms"] - before["sweep_ms"]) / done,
+                         distances=(found["distances"] - before["distances"]) / done))
+        before = found
+    return rows
+
+
+def picture(path, file):
+    from matplotlib import pyplot
+
+    pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "kmgen"})
+    with open(file, encoding="utf-8") as stream:
+        shapes = json.load(stream)
+    figure, all_axes = pyplot.subplots(1, len(shapes), figsize=(5 * len(shapes), 3.6), squeeze=False)
+    for axes, shape in zip(all_axes[0], shapes):
+        for algorithm, rows in shape["algorithms"].items():
+            axes.step([row["updates"] for row in rows], [row["ms"] for row in rows], where="pre", label=algorithm)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("update")
+        axes.set_title(f"{shape['n']:,} x {shape['d']}, K = {shape['k']:,}", fontsize=10)
+        axes.grid(True, which="major", linewidth=0.4)
+    all_axes[0][0].set_ylabel("ms")
+    all_axes[0][-1].legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
 
 
 def inertia(torch, x, c):
@@ -109,6 +150,16 @@ def run(torch, options, folder):
         for algorithm, worker in workers:
             if not wait_ready(worker):
                 sys.exit(f"{_shape}: {algorithm} did not start")
+    if options.by_update:
+        found = []
+        for shape, workers in jobs:
+            found.append(dict(shape, algorithms={a: by_update(worker, options.turns) for a, worker in workers}))
+            for _algorithm, worker in workers:
+                worker.stdin.close()
+                worker.wait()
+        with open(options.by_update, "w", encoding="utf-8") as stream:
+            json.dump(found, stream, indent=1)
+        return
     head = ["n x d, K", "clusters", "updates"] + [f"`{a}`" for a in options.algorithms]
     print("| " + " | ".join(head + (["flash-kmeans", "inertia"] if options.flash else [])) + " |")
     for shape, workers in jobs:
@@ -138,7 +189,12 @@ def main():
     parser.add_argument("--algorithms", default="lloyd,hamerly,auto", type=lambda text: text.split(","))
     parser.add_argument("--flash", metavar="FOLDER", help="where the package flash_kmeans is")
     parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--by-update", metavar="FILE")
+    parser.add_argument("--picture", metavar="FILE")
     options = parser.parse_args()
+    if options.picture:
+        picture(options.picture, options.shapes[0])
+        return
     if options.flash:
         sys.path.insert(0, options.flash)
     import torch
