@@ -55,10 +55,12 @@ static double lloyd_ns(const km_plan *plan) {
 }
 
 // Hamerly on CUDA, where tiles cannot serve: many clusters, and passes that take long beside its launches. The first
-// pass with bounds counts what they leave, and may go back to lloyd; `tiled` alone has labels at little cost.
+// pass with bounds counts what they leave, and may go back to lloyd; passes of `tiled` and `tensor` leave labels only
+// where they are asked for.
 static int hamerly_on_cuda(const km_plan *plan) {
     int64_t n = plan->points * km_max(km_plan_value(plan, KM_PARAM_concurrent_restarts), 1);
-    if (plan->design != KM_DESIGN_TILED || km_cuda_bounds_refused(plan) || km_cuda_bounds_unserved(plan))
+    if ((plan->design != KM_DESIGN_TILED && plan->design != KM_DESIGN_TENSOR) ||
+        km_cuda_bounds_refused(plan) || km_cuda_bounds_unserved(plan))
         return 0;
     return clusters_min(plan) >= HAMERLY_CLUSTERS_AUTO &&
            plan->estimates[plan->design].total_ns * (double)n >= cuda_hamerly_pass_ns;

@@ -828,8 +828,17 @@ END_TEST
 // The planner's own choice, of clusters that lie apart and of points without any: lloyd's inertia, and the same bits
 // each time.
 START_TEST(gpu_bounds_automatic) {
-    for (int is_uniform = 0; is_uniform < 2; is_uniform++) {
-        int64_t n = 250003, d = 64;
+    static const struct {
+        int64_t n, d;
+        int is_uniform;
+        km_design design;
+    } cases[] = {{250003, 64, 0, KM_DESIGN_TILED},
+                 {250003, 64, 1, KM_DESIGN_TILED},
+                 {1000003, 16, 0, KM_DESIGN_TENSOR},
+                 {1000003, 16, 1, KM_DESIGN_TENSOR}};
+    for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        int64_t n = cases[t].n, d = cases[t].d;
+        int is_uniform = cases[t].is_uniform;
         ref_data points =
             is_uniform ? ref_uniform(n, d, 5, KM_FLOAT32) : ref_blobs(n, d, 90, 0.2, 5, KM_FLOAT32);
         job j = {.clusters = "256", .restarts = 2, .max_iter = 20, .target = "cuda"};
@@ -837,6 +846,7 @@ START_TEST(gpu_bounds_automatic) {
         km_result *chosen = fit(&points, &j, KM_ALGORITHM_AUTO), *again = fit(&points, &j, KM_ALGORITHM_AUTO);
         const km_model *a = &chosen->models[0], *b = &again->models[0];
         ck_assert_int_eq(chosen->plan.algorithm, KM_ALGORITHM_HAMERLY);
+        ck_assert_int_eq(chosen->plan.design, cases[t].design);
         ck_assert_int_eq(chosen->counters.algorithm, is_uniform ? KM_ALGORITHM_LLOYD : KM_ALGORITHM_HAMERLY);
         ck_assert_int_eq(chosen->counters.distances, again->counters.distances);
         ck_assert_double_eq_tol(a->inertia, lloyd->models[0].inertia, 1e-6 * a->inertia);

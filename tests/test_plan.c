@@ -1034,7 +1034,8 @@ START_TEST(hamerly_on_cuda) {
     expect_algorithm(&params, 64, 10000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");
     ck_assert_int_eq(plan.track_labels, 0);
     expect_algorithm(&params, 64, 0, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");
-    expect_algorithm(&params, 32, 4000000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA"); // by tensor
+    expect_algorithm(&params, 32, 4000000, KM_ALGORITHM_HAMERLY, "from K = 128 on");
+    ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
     expect_algorithm(&params, 513, 4000000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");
     params.weighted = 1;
     expect_algorithm(&params, 64, 4000000, KM_ALGORITHM_LLOYD, "tiles takes on CUDA");

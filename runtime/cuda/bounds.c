@@ -154,7 +154,7 @@ static void drop(km_cuda_engine *engine, const char *why) {
     km_log_line(engine->log, KM_LOG_INFO, "%s: dropped, as %s: passes are lloyd's",
                 km_algorithm_name(engine->base.plan->algorithm), why);
     destroy(engine);
-    engine->skipping_dropped = 1;
+    engine->skipping_dropped = engine->labels_idle = 1;
 }
 
 static int rests(const km_cuda_engine *engine) {
@@ -248,7 +248,7 @@ static km_status begin(km_cuda_engine *engine, km_error *err) {
         else
             bounding->goes = 1;
     }
-    engine->dense_active = 0;
+    engine->dense_active = engine->labels_idle = 0;
     if (rests(engine)) return KM_OK; // the dense design has all runs
     engine->dense_active = bounding->begins ? (km_cu_ptr)(uintptr_t)bounding->args.dense : 0;
     return bounding->begins ? launch_slots(engine, engine->kernels->bounds_dense, err) : KM_OK;
@@ -258,11 +258,12 @@ static int serves_all(const km_cuda_engine *engine) {
     return engine->bounding && !engine->bounding->begins && !rests(engine);
 }
 
-// A pass of all runs by the dense design, which leaves labels, as bounds rest or were dropped. `is_first`: the pass
-// before was not.
+// A pass of all runs by the dense design, as bounds rest or were dropped. The last one of a rest leaves labels.
+// `is_first`: the pass before was not.
 static km_status dense_pass(km_cuda_engine *engine, int is_first, km_error *err) {
     struct km_cuda_bounding *bounding = engine->bounding;
     engine->dense_active = 0;
+    engine->labels_idle = !bounding || bounding->iterations + 1 < bounding->rests_until;
     if (is_first) {
         KM_TRY(km_cuda_prepare(engine, err));
         KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
@@ -280,6 +281,7 @@ static km_status skipping_pass(km_cuda_engine *engine, km_error *err) {
     int rested = rests(engine);
     if (bounding->goes && !rested) KM_TRY(skip(engine, err));
     if (!engine->bounding || rests(engine)) return dense_pass(engine, !rested, err);
+    engine->labels_idle = 0;
     if (bounding->begins) KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
     return launch_slots(engine, engine->kernels->bounds_end, err);
 }

@@ -220,6 +220,7 @@ typedef struct km_cuda_engine {
     struct km_cuda_tiling *tiling;     // tiles.c; NULL: it is not used
     struct km_cuda_bounding *bounding; // bounds.c; likewise
     int skipping_dropped; // the plan's algorithm cannot serve these points, or does not pay: passes are lloyd's
+    int labels_idle;      // the next pass need not leave labels, unless runs stop by their changes
     km_cu_ptr dense_active; // runs that the dense design has to do with, as `active`; 0: all
     km_counters counters;   // of what passes joined with other ranks
     void *nccl;             // by which they do it on the devices; NULL: the host does

@@ -10,6 +10,14 @@ static void put_constants(void **constants, const km_cuda_engine *engine) {
         constants[i] = (void *)(uintptr_t)engine->kernels->constants[i];
 }
 
+// Passes of `tiled` and `tensor` can do without labels, where the plan's algorithm has no use for them now.
+static int needs_labels(const km_cuda_engine *engine) {
+    km_design design = engine->base.plan->design;
+    const km_loop *loop = engine->mirror;
+    return !engine->labels_idle || loop->changes_min > 0 ||
+           (design != KM_DESIGN_TILED && design != KM_DESIGN_TENSOR);
+}
+
 km_pass_args km_cuda_pass_args(const km_cuda_engine *engine, int part) {
     km_pass_args args = {
         .control = (const km_control *)(uintptr_t)engine->state.address,
@@ -22,7 +30,7 @@ km_pass_args km_cuda_pass_args(const km_cuda_engine *engine, int part) {
                                                          : engine->state.address +
                                                                (km_cu_ptr)km_cuda_active_at(engine)),
         .totals = (double *)(uintptr_t)engine->totals.address,
-        .labels = (void *)(uintptr_t)engine->labels.address,
+        .labels = needs_labels(engine) ? (void *)(uintptr_t)engine->labels.address : NULL,
         .labels_stride = km_divide_up(engine->base.n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
         .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
         .workspace = (void *)(uintptr_t)engine->workspace.address,
@@ -60,12 +68,11 @@ static int readers_end(const km_cuda_kernels *kernels, int first) {
     return end;
 }
 
-// Labels that the plan's algorithm would have needed, which was dropped. Distinct points, where not all points lie
-// here: the sums of blocks are added over windows and ranks.
-static int is_idle(km_cuda_engine *engine, const char *kernel) {
+// Labels that nobody asks for in this pass. Distinct points, where not all points lie here: the sums of blocks are
+// added over windows and ranks.
+static int is_idle(const km_cuda_engine *engine, const char *kernel) {
     if (strcmp(kernel, "km_tensor_distinct") == 0) return engine->windows || engine->base.share;
-    return engine->skipping_dropped && km_cuda_loop(engine)->changes_min == 0 &&
-           strcmp(kernel, "km_tiled_track") == 0;
+    return !needs_labels(engine) && strcmp(kernel, "km_tiled_track") == 0;
 }
 
 km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err) {

@@ -369,7 +369,7 @@ static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, c
             atomicAdd(to + D, 1ull);
         //@ if track_labels
         km_label *stored = (km_label *)args.labels + (blockIdx.y * KS + k_index) * args.labels_stride + point;
-        if (*stored == label) continue;
+        if (!args.labels || *stored == label) continue;
         *stored = (km_label)label;
         atomicAdd(args.changes + blockIdx.y * KS + k_index, 1ull);
         //@ end

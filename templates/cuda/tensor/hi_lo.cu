@@ -244,7 +244,7 @@ static __device__ __forceinline__ void km_label_points(const unsigned (*candidat
                                                        long long first, int *changes) {
     const int lane = threadIdx.x % 32;
     KM_UNROLL_FOR (int segment = 0; segment < 2; segment++) {
-        if (own.k_index[segment] < 0) continue;
+        if (!args.labels || own.k_index[segment] < 0) continue;
         const km_k_layout layout = km_k_layouts[own.k_index[segment]];
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
             unsigned labels = 0, found = 0;

@@ -69,7 +69,7 @@ static __device__ __forceinline__ void km_label_points(const unsigned (*candidat
                                                        long long first, int *changes) {
     const int quad = threadIdx.x % 32 / 4;
     KM_UNROLL_FOR (int segment = 0; segment < 2; segment++) {
-        if (own.k_index[segment] < 0) continue;
+        if (!args.labels || own.k_index[segment] < 0) continue;
         const km_k_layout layout = km_k_layouts[own.k_index[segment]];
         km_label *all =
             (km_label *)args.labels + (blockIdx.y * KS + own.k_index[segment]) * args.labels_stride + first;

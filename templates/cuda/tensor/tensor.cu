@@ -332,7 +332,7 @@ static __device__ __forceinline__ int km_resolve(km_block<LAUNCH> &shared, const
     //@ if track_labels
     const int at = blockIdx.y * KS + unpacked.k_index;
     km_label *stored = (km_label *)args.labels + at * args.labels_stride + point;
-    if (*stored != label) {
+    if (args.labels && *stored != label) {
         *stored = (km_label)label;
         atomicAdd(args.changes + at, 1ull);
     }

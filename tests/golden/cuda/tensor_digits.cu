@@ -78,7 +78,7 @@ constexpr unsigned ALL = 0xffffffff;
 // ... 6 definitions
 // ... lines of a template
         km_label *stored = (km_label *)args.labels + (blockIdx.y * KS + k_index) * args.labels_stride + point;
-        if (*stored == label) continue;
+        if (!args.labels || *stored == label) continue;
         *stored = (km_label)label;
         atomicAdd(args.changes + blockIdx.y * KS + k_index, 1ull);
     }

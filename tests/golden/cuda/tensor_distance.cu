@@ -161,7 +161,7 @@ static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, 
 // ... lines of a template
     const int at = blockIdx.y * KS + unpacked.k_index;
     km_label *stored = (km_label *)args.labels + at * args.labels_stride + point;
-    if (*stored != label) {
+    if (args.labels && *stored != label) {
         *stored = (km_label)label;
         atomicAdd(args.changes + at, 1ull);
     }

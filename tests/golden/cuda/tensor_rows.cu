@@ -80,7 +80,7 @@ static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, 
             km_label *stored = (km_label *)args.labels +
                                (blockIdx.y * KS + own.k_index) * args.labels_stride + tile * (long long)TILE +
                                lane;
-            if (*stored != row - own.sum_row) {
+            if (args.labels && *stored != row - own.sum_row) {
                 *stored = (km_label)(row - own.sum_row);
                 atomicAdd(&shared.changes[own.k_index], 1u);
             }
