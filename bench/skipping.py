@@ -70,6 +70,7 @@ def fit(worker, turns, option=""):
     return best
 
 
+COLOURS = dict(lloyd="#555555", tiles="#2a7f62", hamerly="#1f4e9c", elkan="#c2571a", auto="#8a2f6b")
 UPDATES = [1, 2, 3, 4, 6, 10, 17, 28, 46, 78, 100]
 
 
@@ -87,6 +88,17 @@ def by_update(worker, turns):
     return rows
 
 
+def joined(rows, least_ms=1.0):
+    """Intervals that take too little to tell fits apart are one with the next."""
+    steps, before, ms = [], rows[0]["updates"], 0.0
+    for last, row in zip(rows, rows[1:]):
+        ms += row["ms"] * (row["updates"] - last["updates"])
+        if ms >= least_ms:
+            steps.append((before, row["updates"], ms / (row["updates"] - before)))
+            before, ms = row["updates"], 0.0
+    return steps
+
+
 def picture(path, file):
     from matplotlib import pyplot
 
@@ -96,7 +108,9 @@ def picture(path, file):
     figure, all_axes = pyplot.subplots(1, len(shapes), figsize=(5 * len(shapes), 3.6), squeeze=False)
     for axes, shape in zip(all_axes[0], shapes):
         for algorithm, rows in shape["algorithms"].items():
-            axes.step([row["updates"] for row in rows], [row["ms"] for row in rows], where="pre", label=algorithm)
+            steps = joined(rows)
+            axes.step([steps[0][0]] + [end for _begin, end, _ms in steps], [steps[0][2]] + [ms for *_, ms in steps],
+                      where="pre", color=COLOURS[algorithm], label=algorithm)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("update")
