@@ -50,8 +50,8 @@ static inline int km_design_is_emitted(km_design design) {
     return km_design_code_of(design) && km_design_code_of(design)->names;
 }
 
-// Whether a fit by this design may begin with its starting pass, the algorithm aside.
-int km_design_starts(const km_plan *plan, km_design design);
+// Whether a fit by this plan may begin with a starting pass, while its own is compiled.
+int km_plan_starts(const km_plan *plan);
 
 // Whether the plan's points lie as CSR.
 static inline int km_plan_is_csr(const km_plan *plan) {

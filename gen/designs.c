@@ -18,11 +18,13 @@ const km_design_code *km_design_code_of(km_design design) {
 }
 
 // A point's coordinates are in registers, and sums of the whole list of K in a block's shared memory.
-int km_design_starts(const km_plan *plan, km_design design) {
+int km_plan_starts(const km_plan *plan) {
     enum { FEATURES_MAX = 64, CLUSTERS_MAX = 4096 };
     const km_spec *spec = &plan->spec;
-    return km_design_code_of(design) && km_design_code_of(design)->starter && !plan->weighted &&
-           !plan->track_labels && spec->features <= FEATURES_MAX && plan->clusters_sum <= CLUSTERS_MAX &&
+    const km_design_code *code = km_design_code_of(plan->design);
+    return code && code->starter && plan->algorithm == KM_ALGORITHM_LLOYD && !plan->streams &&
+           plan->ranks < 2 && !plan->weighted && !plan->track_labels && spec->features <= FEATURES_MAX &&
+           plan->clusters_sum <= CLUSTERS_MAX &&
            KM_STARTER_BYTES(spec->features, spec->clusters_count, plan->clusters_sum) <=
                plan->facts.shared_bytes_per_block;
 }

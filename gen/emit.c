@@ -177,10 +177,6 @@ static void add_contents(km_text *out, const char *text, int64_t lines_before) {
     km_text_puts(out, "\n");
 }
 
-int km_source_has_starter(const km_plan *plan) {
-    return km_design_starts(plan, plan->design) && plan->algorithm == KM_ALGORITHM_LLOYD;
-}
-
 km_status km_source_starter(char **out, int64_t *size, const km_plan *plan, const char *templates_dir,
                             km_error *err) {
     const km_design_code *code = km_design_code_of(plan->design);
@@ -188,7 +184,7 @@ km_status km_source_starter(char **out, int64_t *size, const km_plan *plan, cons
     km_text raw = {0}, text = {0};
     *out = NULL;
     *size = 0;
-    if (!km_source_has_starter(plan)) return KM_OK;
+    if (!km_plan_starts(plan)) return KM_OK;
     km_status status = KM_OK;
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);

@@ -33,12 +33,30 @@ static double points_bytes(const km_plan *plan) {
     return n * (km_plan_is_csr(plan) ? km_csr_point_bytes(plan) : real * (double)plan->spec.features);
 }
 
-// Of what comes from the host: a read for each pick, and for each pass of all restarts that it serves.
+// Of what comes from the host: a read for each pick, and for each pass. A window serves all launches and all restarts
+// that run at once; without windows each launch of each restart reads the points itself.
 static double streamed_ms(const km_plan *plan, int64_t max_iter) {
     double updates = (double)(max_iter < KM_UPDATES_TYPICAL ? max_iter : KM_UPDATES_TYPICAL);
     double picks = plan->spec.clusters[plan->spec.clusters_count - 1];
-    double turns = ceil((double)plan->spec.n_init / (double)km_plan_get(plan, "concurrent_restarts"));
-    return (double)plan->streamed_bytes / STREAMED_BYTES_MS * (picks + updates * turns + STREAMED_STEPS);
+    double reads = (double)plan->spec.n_init;
+    if (plan->window_points)
+        reads = ceil(reads / fmax(1, (double)km_plan_get(plan, "concurrent_restarts")));
+    else
+        reads *= fmax(1, (double)km_plan_get(plan, "launches"));
+    return (double)plan->streamed_bytes / STREAMED_BYTES_MS * (picks + updates * reads + STREAMED_STEPS);
+}
+
+void km_estimate_waits(km_plan *plan) {
+    km_estimate *estimate = &plan->estimates[plan->design];
+    double sweep_ms = km_sweep_ms(plan, plan->design, KM_UPDATES_TYPICAL);
+    estimate->wait_ms = km_compile_ms(plan, plan->design);
+    if (estimate->wait_ms > 0 && plan->spec.target.kind == KM_TARGET_CUDA && !km_plan_starts(plan))
+        estimate->wait_ms += fmin(KM_NVRTC_WAIT_MS, KM_NVRTC_WAIT_SHARE * sweep_ms);
+    estimate->host_ms = 0;
+    if (!plan->streams) return;
+    // Windows are copied while kernels run; else kernels wait for each read.
+    estimate->host_ms = streamed_ms(plan, KM_UPDATES_TYPICAL);
+    if (plan->window_points) estimate->host_ms = fmax(0, estimate->host_ms - sweep_ms);
 }
 
 void km_plan_fit_time(km_fit_time *time, const km_plan *plan, int64_t max_iter) {
@@ -48,7 +66,7 @@ void km_plan_fit_time(km_fit_time *time, const km_plan *plan, int64_t max_iter) 
         time->start_ms = KM_CONTEXT_MS;
         time->transfer_ms = points_bytes(plan) / TRANSFER_BYTES_MS;
     }
-    time->compile_ms = km_compile_ms(plan, plan->design);
+    time->compile_ms = plan->estimates[plan->design].wait_ms;
     time->passes_ms = (1 + STEPS_SHARE) * km_sweep_ms(plan, plan->design, max_iter);
     if (plan->streams) time->passes_ms = fmax(time->passes_ms, streamed_ms(plan, max_iter));
     time->total_ms = time->start_ms + time->compile_ms + time->transfer_ms + time->passes_ms;

@@ -13,8 +13,16 @@
 // of which passes are 2.
 #define KM_CONTEXT_MS 200.
 
+// More, where a fit cannot begin by a starting pass: the first one of ten waits for the kernels of its pass. No more
+// than this share of the sweep, as later fits have that and no wait.
+#define KM_NVRTC_WAIT_MS 25.
+#define KM_NVRTC_WAIT_SHARE .15
+
 // Milliseconds to compile the text of a design; 0 for what the library holds, and where the points are not known.
 double km_compile_ms(const km_plan *plan, km_design design);
+
+// Fills wait_ms and host_ms of the estimate of the plan's design: the algorithm is known, and what comes from the host.
+void km_estimate_waits(km_plan *plan);
 
 // Milliseconds of the sweep with one design, all restarts, each of KM_UPDATES_TYPICAL updates or max_iter, if that is
 // less.

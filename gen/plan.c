@@ -168,19 +168,26 @@ static void estimate_all(km_plan *plan, km_config *configs) {
     }
 }
 
-// Bytes of a fit with each feasible design, where passes need memory of their own or layouts are compared; 0 where the
-// user fixed numbers of another design.
-static void estimate_memory(km_plan *plan, const km_config *configs) {
+// What a fit with each feasible design needs of memory, where passes need some of their own or layouts are compared (0
+// where the user fixed numbers of another design), and what it waits for.
+static void estimate_fits(km_plan *plan, const km_config *configs, km_algorithm asked) {
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
         const km_design_code *code = km_design_code_of((km_design)i);
-        if (!plan->points || !plan->estimates[i].feasible) continue;
-        if (!code->workspace_bytes && !(plan->nonzeros > 0)) continue;
+        km_estimate *estimate = &plan->estimates[i];
         km_memory memory;
+        if (!plan->points || !estimate->feasible) continue;
+        estimate->wait_ms = km_compile_ms(plan, (km_design)i);
         km_plan trial = *plan;
         trial.design = (km_design)i;
         if (code->decide(&trial, &configs[i], NULL) == KM_OK) {
             km_memory_of(&memory, &trial);
-            plan->estimates[i].memory_bytes = memory.total;
+            trial.streamed_bytes = memory.streamed;
+            trial.window_points = memory.window;
+            if (code->workspace_bytes || plan->nonzeros > 0) estimate->memory_bytes = memory.total;
+            km_plan_algorithm(&trial, asked, NULL); // one that it cannot have is no reason here
+            km_estimate_waits(&trial);
+            estimate->wait_ms = trial.estimates[i].wait_ms;
+            estimate->host_ms = trial.estimates[i].host_ms;
         }
         free(trial.layout);
     }
@@ -191,34 +198,18 @@ static int is_too_large(const km_plan *plan, km_design design) {
            plan->estimates[design].memory_bytes > plan->facts.memory_free_bytes;
 }
 
-// What a fit on a GPU waits for the compiler alone: while a design's starting pass iterates, it does not. The first fit
-// of a shape does, of ten.
-static double wait_ms(const km_plan *plan, km_design design) {
-    const double fits = 10;
-    int is_cuda = km_design_target(design) == KM_TARGET_CUDA;
-    return is_cuda && !km_design_starts(plan, design) ? km_compile_ms(plan, design) / fits : 0;
+// A fit but for what all designs have: the sweep, and what it waits for.
+static double fit_ms(const km_plan *plan, km_design design) {
+    return sweep_ms(plan, design) + plan->estimates[design].wait_ms + plan->estimates[design].host_ms;
 }
 
-// Whether passes take about as long, so that what is waited for once may decide.
-static int are_close(const km_plan *plan, km_design a, km_design b) {
-    const double far = 1.15, first = plan->estimates[a].total_ns, second = plan->estimates[b].total_ns;
-    return first <= far * second && second <= far * first;
-}
-
-// Whether a design takes less time than another, passes and compiler together; where that is equal, less arithmetic.
+// Whether a fit by one design takes less time than by another; where that is equal, a pass, then its arithmetic.
 static int is_faster(const km_plan *plan, km_design a, km_design b) {
     const km_estimate *first = &plan->estimates[a], *second = &plan->estimates[b];
-    double compile_a = km_compile_ms(plan, a), compile_b = km_compile_ms(plan, b);
-    if (are_close(plan, a, b)) compile_a += wait_ms(plan, a);
-    if (are_close(plan, a, b)) compile_b += wait_ms(plan, b);
-    if (compile_a != compile_b) return sweep_ms(plan, a) + compile_a < sweep_ms(plan, b) + compile_b;
+    double time_a = fit_ms(plan, a), time_b = fit_ms(plan, b);
+    if (time_a != time_b) return time_a < time_b;
     if (first->total_ns != second->total_ns) return first->total_ns < second->total_ns;
     return first->issue_ns < second->issue_ns;
-}
-
-// Of dense points that come from the host, `tensor` reads once what serves all restarts.
-static int reads_once(const km_plan *plan, km_design a, km_design b) {
-    return plan->streams && a == KM_DESIGN_TENSOR && !km_design_code_of(b)->is_csr;
 }
 
 static int has_faster_pass(const km_plan *plan, km_design a, km_design b) {
@@ -228,7 +219,6 @@ static int has_faster_pass(const km_plan *plan, km_design a, km_design b) {
 // Whether `a` is taken instead of `b`: one that fits the memory first, then the faster one; where none fits, the one
 // that needs less.
 static int is_better(const km_plan *plan, km_design a, km_design b) {
-    if (reads_once(plan, a, b) || reads_once(plan, b, a)) return a == KM_DESIGN_TENSOR;
     int a_large = is_too_large(plan, a), b_large = is_too_large(plan, b);
     if (a_large != b_large) return b_large;
     return a_large ? plan->estimates[a].memory_bytes < plan->estimates[b].memory_bytes
@@ -312,14 +302,14 @@ static int give_layout_reason(km_plan *plan) {
 
 // Why the design was chosen.
 static void give_reason(km_plan *plan) {
-    km_design prebuilt, emitted, fastest = best_of(plan, is_faster);
+    km_design prebuilt, emitted, fastest = best_of(plan, is_faster),
+                                 quickest = best_of(plan, has_faster_pass);
     size_t size = sizeof plan->design_reason;
     char *reason = plan->design_reason;
     if (give_layout_reason(plan)) return;
-    if (reads_once(plan, plan->design, fastest) && fastest != KM_DESIGN_TENSOR) {
-        snprintf(reason, size,
-                 "one read of what comes from the host serves all restarts; with room for all, %s",
-                 km_design_name(fastest));
+    if (plan->estimates[plan->design].host_ms < plan->estimates[quickest].host_ms) {
+        snprintf(reason, size, "reads what comes from the host less often; with room for all, %s",
+                 km_design_name(quickest));
         return;
     }
     prebuilt_and_emitted(plan, &prebuilt, &emitted);
@@ -328,7 +318,6 @@ static void give_reason(km_plan *plan) {
         if (km_design_target((km_design)i) == plan->spec.target.kind &&
             km_design_code_of((km_design)i)->names)
             why_not = plan->estimates[i].reason;
-    km_design quickest = best_of(plan, has_faster_pass);
     double slower = plan->estimates[plan->design].total_ns / plan->estimates[quickest].total_ns;
     if (!prebuilt && plan->design == fastest && slower > 1)
         snprintf(reason, size,
@@ -345,7 +334,7 @@ static void give_reason(km_plan *plan) {
                  "%.2f s, a compiler takes %.1f s",
                  (double)plan->points, (double)plan->clusters_sum, (double)plan->spec.n_init,
                  1e-3 * (sweep_ms(plan, prebuilt) - sweep_ms(plan, emitted)),
-                 1e-3 * km_compile_ms(plan, emitted));
+                 1e-3 * plan->estimates[emitted].wait_ms);
     else
         snprintf(reason, size, "about %.1f times as fast a pass as prebuilt%s",
                  plan->estimates[prebuilt].total_ns / plan->estimates[plan->design].total_ns,
@@ -353,12 +342,12 @@ static void give_reason(km_plan *plan) {
 }
 
 // Sets the design and all its numbers.
-static km_status choose(km_plan *plan, km_error *err) {
+static km_status choose(km_plan *plan, km_algorithm asked, km_error *err) {
     km_config configs[KM_DESIGN_COUNT];
     km_design fixed = km_plan_fixed_design(plan);
     memset(configs, 0, sizeof configs);
     estimate_all(plan, configs);
-    estimate_memory(plan, configs);
+    estimate_fits(plan, configs, asked);
     km_design design = fixed ? fixed : best_of(plan, is_better);
     if (!design || !plan->estimates[design].feasible) return no_design(plan, fixed, err);
     plan->design = design;
@@ -410,7 +399,7 @@ static km_status make_once(km_plan *plan, const km_spec *spec, const km_plan_par
         params->track_labels || keeps_labels || km_algorithm_keeps_labels(plan, params->algorithm);
     for (int64_t i = 0; i < spec->clusters_count; i++) plan->clusters_sum += spec->clusters[i];
     KM_TRY(avoid_take(plan, params, err));
-    KM_TRY(choose(plan, err));
+    KM_TRY(choose(plan, params->algorithm, err));
     KM_TRY(km_plan_algorithm(plan, params->algorithm, err));
     km_memory memory;
     km_memory_of(&memory, plan);

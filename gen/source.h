@@ -43,7 +43,6 @@ typedef struct km_source_part {
 // The text of a starting pass: kernels that take little time to compile, know neither the list of K nor numbers of the
 // plan, and leave totals of the same bits as the plan's own, so that a fit may begin with them. `*out` NULL: the plan
 // has none. Free with km_text_free.
-int km_source_has_starter(const km_plan *plan);
 km_status km_source_starter(char **out, int64_t *size, const km_plan *plan, const char *templates_dir,
                             km_error *err);
 

@@ -900,6 +900,67 @@ START_TEST(points_come_from_the_host) {
 }
 END_TEST
 
+// Reads from the host decide: a window serves every launch and restart, a design without windows reads for each. Where
+// all points are on the device nothing comes from there.
+START_TEST(reads_from_the_host_are_counted) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    km_device_facts facts;
+    double before = 0;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..5", &err), KM_OK);
+    spec.features = 4; // where registers have the faster pass
+    spec.n_init = 20;
+    km_device_facts_init(&facts, spec.target);
+    params.facts = &facts;
+    params.points = 100000000;
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    params.may_stream = params.untuned = 1;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.design, KM_DESIGN_REGISTERS);
+    const km_estimate *tensor = &plan.estimates[KM_DESIGN_TENSOR],
+                      *other = &plan.estimates[KM_DESIGN_REGISTERS];
+    ck_assert(tensor->host_ms == 0 && other->host_ms == 0);
+    for (int64_t free = 1500 << 20; free > 500 << 20; free -= 400 << 20) {
+        facts.memory_free_bytes = free;
+        expect_plan(&params);
+        ck_assert(plan.streams);
+        ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
+        ck_assert_ptr_nonnull(strstr(plan.design_reason, "reads what comes from the host less often"));
+        ck_assert(tensor->total_ns > other->total_ns && tensor->host_ms < other->host_ms / 5);
+        ck_assert(other->host_ms > before);
+        before = other->host_ms;
+    }
+}
+END_TEST
+
+// A fit by tiles waits for its pass whatever the design: the wait decides nothing then.
+START_TEST(a_wait_counts_where_a_fit_would_begin_without) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..9", &err), KM_OK);
+    spec.features = 5;
+    spec.n_init = 4;
+    params.untuned = 1;
+    params.points = 1 << 24;
+    const km_estimate *tensor = &plan.estimates[KM_DESIGN_TENSOR],
+                      *other = &plan.estimates[KM_DESIGN_REGISTERS];
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
+    ck_assert(tensor->wait_ms < other->wait_ms && tensor->total_ns > other->total_ns);
+    params.algorithm = KM_ALGORITHM_TILES;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_TILES);
+    ck_assert_int_eq(plan.design, KM_DESIGN_REGISTERS);
+    ck_assert(tensor->wait_ms >= other->wait_ms);
+    km_fit_time time;
+    km_plan_fit_time(&time, &plan, 300);
+    ck_assert(time.compile_ms == other->wait_ms);
+}
+END_TEST
+
 // What others keep of each point would not fit, either.
 START_TEST(streamed_points_have_lloyd) {
     km_plan_params params;
@@ -1082,6 +1143,8 @@ int main(void) {
     tcase_add_test(tests, names);
     tcase_add_test(tests, nominal_devices);
     tcase_add_test(tests, times_of_a_fit);
+    tcase_add_test(tests, reads_from_the_host_are_counted);
+    tcase_add_test(tests, a_wait_counts_where_a_fit_would_begin_without);
     tcase_add_test(tests, targets);
     tcase_add_test(tests, layouts_are_equal_where_passes_are);
     tcase_add_test(tests, layouts_change_where_passes_of_a_gpu_do);

@@ -141,6 +141,9 @@ typedef struct km_estimate {
     int64_t registers_spare;        ///< CUDA: what a thread may have beside what the kernel is taken to need.
     int64_t shared_bytes_per_block; ///< CUDA: shared memory of a block.
     int64_t memory_bytes;           ///< Of a whole fit with this design; 0: not known (no points).
+    double
+        wait_ms; ///< What a fit waits for a compiler, of ten that the cache has the kernels of but for the first.
+    double host_ms; ///< What a fit waits for points that come from the host, beside its passes; 0: none do.
 } km_estimate;
 
 enum {

@@ -4,6 +4,7 @@
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
+#include "../../gen/design.h"
 #include "../../gen/fit_time.h"
 #include "../../gen/memory.h"
 #include "../../gen/source.h"
@@ -449,7 +450,7 @@ static km_status complete(void *user, km_error *err) {
 static km_status build_on_device(km_fit_job *f, km_error *err) {
     km_build_params params;
     const km_plan *plan = &f->owner->result.plan;
-    int begins = km_fit_is_ahead(f) && !f->shared && !plan->streams && km_source_has_starter(plan);
+    int begins = km_fit_is_ahead(f) && !f->shared && km_plan_starts(plan);
     if (!begins) KM_TRY(km_fit_end_ahead(f, err));
     km_fit_build_params(&params, f);
     params.begins = begins;
