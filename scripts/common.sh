@@ -37,6 +37,28 @@ module cairo libcairo2-dev
 module check check
 '
 
+# Options of meson, one a line, by which a release has kernels of GPUs (docs/design.md, "The cache"): of these
+# architectures, or "none". Their compiler is NVRTC from PyPI in this version, which needs no GPU, and whose kernels
+# drivers from CUDA 12 on take. Each architecture takes 4 minutes of a processor, and 8 MB.
+cuda_all=80,86,89,90,100,120
+cuda_options() { # FOLDER-FOR-NVRTC ARCHITECTURES
+    local folder=$1 package=nvidia-cuda-nvrtc-cu12 version=12.9.86
+    if [ "$2" != none ] && [ "$(cat "$folder/version" 2>/dev/null)" != "$package $version" ]; then
+        say "fetching NVRTC $version from PyPI"
+        rm -rf "$folder"
+        python3 -m pip install --quiet --no-deps --target "$folder" "$package==$version" >&2 || {
+            say "without it kernels of GPUs are left out; --cuda none does that at once"
+            return 1
+        }
+        echo "$package $version" >"$folder/version"
+    fi
+    if [ "$2" = none ]; then
+        echo -Dprebuilt_cuda=
+    else
+        printf '%s\n' "-Dprebuilt_cuda=$2" "-Dprebuilt_cuda_nvrtc=$folder"
+    fi
+}
+
 has() { # KIND NAME
     case $1 in
         command) command -v "$2" ;;
