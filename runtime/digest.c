@@ -13,7 +13,7 @@
 
 enum {
     LABELS_TOGETHER = 1 << 14, // that one call hashes: part of the digest's definition
-    THREADS_MAX = 4            // a result does not know how many its fit had
+    THREADS_MAX = 16           // a result does not know how many its fit had
 };
 
 static uint64_t add_integer(uint64_t digest, int64_t value) {
