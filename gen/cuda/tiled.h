@@ -99,7 +99,7 @@ km_product_shape km_tiled_products_of(const km_plan *plan);
 // Chunks of points, one a block (or one for all blocks that split its features and slots): many, as long as their
 // rows of sums stay small.
 int64_t km_tiled_grid_of(const km_plan *plan);
-// Segments of the order of labels: a subwarp each, as many as run at a time.
+// Segments of the order of labels: a subwarp each.
 int64_t km_tiled_segments_of(const km_plan *plan);
 // Thread instructions of adding a point for all K. Rows in shared memory are bound by its bandwidth.
 double km_tiled_adding(const km_plan *plan, const km_tiled_config *config);

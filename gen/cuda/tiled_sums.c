@@ -97,10 +97,8 @@ int64_t km_tiled_grid_of(const km_plan *plan) {
 }
 
 int64_t km_tiled_segments_of(const km_plan *plan) {
-    enum { WARPS_PER_UNIT = 32, POINTS_MIN = 32 };
-    int64_t segments = plan->facts.units * WARPS_PER_UNIT;
-    int64_t useful = plan->points ? km_divide_up(plan->points, POINTS_MIN) : segments;
-    return segments < useful ? segments : useful;
+    enum { SEGMENTS = 4096, POINTS_MIN = 32 }; // as many on any device: sums depend on it
+    return plan->points ? km_min(km_divide_up(plan->points, POINTS_MIN), SEGMENTS) : SEGMENTS;
 }
 
 // Thread instructions of adding a point by products of doubles: they are twice as fast as plain arithmetic of

@@ -9,6 +9,7 @@ enum {
     DIGITS = 256,                     // values of the digit by which one pass sorts
     SORT_PASSES = $sort_passes_count, // digits of a label
     SEGMENTS = $segments,             // of the order, a subwarp each
+    SEGMENT_POINTS = 32,              // of a segment, at least
     LANES_PER_POINT = $sum_lanes,     // lanes of a subwarp
     NUMBERS = $numbers,               // adjacent features of a lane
     FEATURE_PARTS = $feature_parts,   // subwarps that split the features of a point
@@ -128,6 +129,12 @@ extern "C" __global__ void __launch_bounds__(DIGITS)
     }
 }
 
+// Points of a segment. Few points have fewer segments, however many there may be.
+static __device__ __forceinline__ long long km_segment_points(long long n) {
+    const long long points = (n + SEGMENTS - 1) / SEGMENTS;
+    return points > SEGMENT_POINTS ? points : SEGMENT_POINTS;
+}
+
 // Features of a point that one lane adds.
 struct __align__(NUMBERS * sizeof(km_real)) km_features {
     km_real at[NUMBERS];
@@ -155,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(128)
     const unsigned *order = sorting.orders[SORT_PASSES - 1];
     const long long segment =
         (blockIdx.x / FEATURE_PARTS) * (128 / LANES_PER_POINT) + threadIdx.x / LANES_PER_POINT;
-    const long long length = (args.n + SEGMENTS - 1) / SEGMENTS, begin = segment * length;
+    const long long length = km_segment_points(args.n), begin = segment * length;
     const long long end = begin + length < args.n ? begin + length : args.n;
     if (begin >= end) return;
     const int f = (part * LANES_PER_POINT + lane) * NUMBERS, writes_weight = part == 0 && lane == 0;
@@ -224,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(128) km_tiled_totals(const __grid_c
     if (!args.active[slot] || j >= km_ks[slot % KS]) return;
     const km_sorting sorting = km_sorting_of(args, workspace, slot);
     const long long start = sorting.starts[j], end = sorting.starts[j + 1];
-    const long long length = (args.n + SEGMENTS - 1) / SEGMENTS;
+    const long long length = km_segment_points(args.n);
     const long long first = start / length, last = end > start ? (end - 1) / length : first;
     const long long begin = first * length, segment_end = begin + length < args.n ? begin + length : args.n;
     if (end > start && start != begin && end < segment_end)

@@ -17,4 +17,4 @@ enum {
 extern "C" __global__ void __launch_bounds__(BLOCK, 3)
     // ... lines of a template
 
-// ... 19 definitions
+// ... 20 definitions

@@ -230,7 +230,8 @@ enum {
     CHUNKS = 80,         // of points, a block each, while they are sorted
     DIGITS = 256,        // values of the digit by which one pass sorts
     SORT_PASSES = 1,     // digits of a label
-    SEGMENTS = 1280,     // of the order, a subwarp each
+    SEGMENTS = 4096,     // of the order, a subwarp each
+    SEGMENT_POINTS = 32, // of a segment, at least
     LANES_PER_POINT = 2, // lanes of a subwarp
     NUMBERS = 4,         // adjacent features of a lane
     FEATURE_PARTS = 1,   // subwarps that split the features of a point
@@ -240,7 +241,7 @@ constexpr long long SUMS_BYTES = 4ll * RESTARTS * KS * CHUNKS * DIGITS + 4ll * R
                                  16ll * RESTARTS * KS * SEGMENTS * (D + 1);
 constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * RESTARTS * KS;
 
-// ... 10 definitions
+// ... 11 definitions
 // ... lines of a template
         if (writes_weight) to[D] = current.weight;
     };

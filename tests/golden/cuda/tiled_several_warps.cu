@@ -56,4 +56,4 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     }
 }
 
-// ... 15 definitions
+// ... 16 definitions

@@ -1,7 +1,7 @@
 // Of the text of {features: 2, clusters: "1000, 4096", target: cuda:sm_90}: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 72 definitions
+// ... 73 definitions
 // ... lines of a template
         if (writes_weight) to[D] = (double)(position - current.first);
     };
