@@ -5,6 +5,8 @@
 /// Most are computed from the numbers of one finishing pass (km_score_input) and read no points; the others are
 /// measured on request (km_fit_params.criteria).
 /// Formulas and their sources stand beside each criterion in runtime/select.c and in docs/criteria.md.
+///
+/// All functions here depend on their arguments alone: any number of threads may call them at once.
 #ifndef KMGEN_SELECT_H
 #define KMGEN_SELECT_H
 #include <kmgen/kmgen.h>

@@ -2,6 +2,9 @@
 /// @file
 /// A spec says what is wanted: features, the list of K, type, target, restarts, and any plan number that the
 /// user fixes instead of the planner. docs/spec.md is its reference for people.
+///
+/// A spec is its caller's: any number of threads may read one, and one may change it while no other reads. Different
+/// specs have nothing in common.
 #ifndef KMGEN_SPEC_H
 #define KMGEN_SPEC_H
 #include <kmgen/kmgen.h>
