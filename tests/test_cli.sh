@@ -336,6 +336,31 @@ usage() {
     run 2 fit "$iris" --json "$work/in/here/there" --model "$work/in/link"
     in_stderr 'both write to'
     rm "$work/in/link" "$work/in/here"
+    # Each refusal names what was given, and what to give.
+    local small=$source_root/specs/small.yaml
+    refused() { # PATTERN ARGUMENTS...
+        run 2 "${@:2}"
+        in_stderr "$1"
+    }
+    refused '--holdout 1 leaves no row' explore "$iris" --choose 2 --outcome species --holdout 1
+    refused '--checkpoint-every needs --checkpoint' fit "$iris" -k 2 --checkpoint-every 5
+    refused '--checkpoint-every must be a number' fit "$iris" -k 2 --checkpoint x --checkpoint-every five
+    refused 'standard input cannot be one of several files' fit "$iris" - -k 2
+    refused '--output writes one file' fit "$iris" "$iris" -k 2 --output x.csv
+    refused 'name specs, or shapes' tune
+    refused '--features needs --clusters' tune --features 4
+    refused '--features is a list of numbers' tune --features 4,x --clusters 2..3
+    refused 'leave --features out' tune "$small" --features 4 --clusters 2..3
+    refused '--plot writes .svg' tune --features 4 --clusters 2..3 --plot x.png
+    refused 'give one of them' fit "$iris" -k 2 --weights "$iris" --weights-column 1
+    refused '--seed must be a whole number' fit "$iris" -k 2 --seed x
+    refused '--tol must be a number of at least 0' fit "$iris" -k 2 --tol -1
+    refused '--tol is given twice' fit "$iris" -k 2 --tol 1 --tol 2
+    refused 'cuda:N, N a device' fit "$iris" -k 2 --target cuda:99999999999
+    refused 'each a device' fit "$iris" -k 2 --target cuda:0,x
+    refused 'the data are missing: kmgen fit SPEC.yaml DATA' fit "$small"
+    refused 'refine must be auto, none or a number' fit "$iris" -k 2 --refine sometimes
+    refused 'layout must be auto, dense or csr' fit "$iris" -k 2 --layout wide
     run 2 fit "$iris" --set block
     in_stderr 'NAME=VALUE'
     run 2 fit "$iris" --set blokc=3
