@@ -112,6 +112,8 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "k_max", k_max);
     km_env_set_int(env, "vector", 16 / km_type_bytes(spec->type));
     km_env_set_flag(env, "async_copies", spec->target.arch >= 80);
+    // From sm_100 on compilers read ahead as much as they see, and spill for it.
+    km_env_set_int(env, "tile_at_once", spec->target.arch >= 100 ? 2 : KM_TILE_WARP_ROWS);
     km_env_set_flag(env, "many_features", KM_FINISH_HAS_TILES(spec->features));
     km_env_set_flag(env, "prepares_coefficients",
                     0); // whether update.cu computes the coefficients of the next pass

@@ -515,11 +515,11 @@ static void name_expanded(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "fours", fours_of(plan));
     km_env_set_int(env, "anew_changes", anew_changes(plan));
     km_env_set_int(env, "fragment_tiles", shape->tiles);
-    // sm_100: more steps at a time take more registers than there are.
-    km_env_set_int(env, "steps_at_once",
-                   plan->spec.target.arch >= 100 ? 1
-                   : steps_of(plan) <= 8         ? steps_of(plan)
-                                                 : 4);
+    // From sm_100 on more at a time takes more registers than there are.
+    const int is_tight = plan->spec.target.arch >= 100;
+    km_env_set_int(env, "steps_at_once", is_tight ? 1 : steps_of(plan) <= 8 ? steps_of(plan) : 4);
+    km_env_set_int(env, "moves_at_once", is_tight ? 2 : 4);
+    km_env_set_int(env, "entries_ahead", is_tight ? 1 : 3);
     km_env_set_int(env, "code_bits", code_bits(plan));
     km_env_set_flag(env, "many_candidates", has_many_candidates(plan));
     for (int64_t i = 0; i < shape->panels_count; i++) {

@@ -4,7 +4,9 @@
 //@ include cuda/head.h
 //@ verbatim cuda/sparse/points.h
 //@ use unroll_for unroll_1_for warp_sum warp_max halves low_half mma_f16 ldmatrix_x4 shared_address
+//@ if sums_anew
 //@ use prmt_by mma_s8 mma_s8_u8
+//@ end
 
 // The pass, design `sparse_warps`, form `expanded`: points in the layout CSR, up to a few hundred features, float32.
 //

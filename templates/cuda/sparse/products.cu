@@ -141,7 +141,7 @@ static __device__ __noinline__ void km_move_large(const km_move &move, unsigned 
 
 // Does the last moves that wait, up to 32: entry after entry, a lane each, whatever point they are of.
 static __device__ __noinline__ void km_do_moves(int first, int count) {
-    constexpr int AT_ONCE = 4;
+    constexpr int AT_ONCE = $moves_at_once;
     const unsigned lane = threadIdx.x % 32;
     const km_workspace &workspace = km_memory().workspace;
     __syncwarp();
@@ -318,8 +318,8 @@ __device__ __forceinline__ void km_defer(km_tile &tile, unsigned lanes, int slot
 
 // What is known of the lane's point in a slot when its scores are: in the last bits of the best one is its label.
 struct km_found {
-    float best, limit; // by how much it must be above all others
-    int old;           // the label of the pass before
+    float best;
+    int old; // the label of the pass before
     bool is_clear;
 };
 
@@ -406,6 +406,14 @@ __device__ __forceinline__ km_candidates km_candidates_of(const float (&sums)[2]
     return seen[0] & ~(km_candidates)0 >> (sizeof(km_candidates) * 8 - K);
 }
 
+// By how much the best score of the lane's point must be above all others of a slot. Where it is needed again it is
+// computed again: of all slots at a time they would take too many registers.
+__device__ __forceinline__ float km_limit_of(const km_tile &tile, int slot) {
+    const km_margin margin = km_memory().facts[slot].margin;
+    return fmaf(km_low_half(tile.bounds), margin.by_norm,
+                fmaf(km_low_half(tile.bounds >> 16), margin.by_rest, margin.least));
+}
+
 // Finds the best scores of K list entries I to END - 1 of a restart, of which FIRST is the panel's first; the lane's
 // scores of I are in COLUMN and the next ones of `sums`. Without branches: what one slot waits for, another fills.
 template <int I, int FIRST, int END, int COLUMN, int TILES>
@@ -427,12 +435,9 @@ __device__ __forceinline__ void km_find_slots(km_found (&slots)[END - FIRST],
             }
         km_exchange<2>(found);
         km_exchange<1>(found);
-        const km_margin margin = km_memory().facts[slot].margin;
-        const float limit = fmaf(km_low_half(tile.bounds), margin.by_norm,
-                                 fmaf(km_low_half(tile.bounds >> 16), margin.by_rest, margin.least));
-        slots[I - FIRST] = {found[0].best, limit,
+        slots[I - FIRST] = {found[0].best,
                             km_warp_memory_of().labels[tile.stage][slot][km_point_of(threadIdx.x % 32)],
-                            found[0].best - found[0].second > limit};
+                            found[0].best - found[0].second > km_limit_of(tile, slot)};
         km_find_slots<I + 1, FIRST, END, COLUMN + WIDTH>(slots, sums, tile, restart);
     }
 }
@@ -446,7 +451,8 @@ __device__ __forceinline__ void km_label_slots(const km_found (&slots)[END - FIR
         const unsigned lanes = km_decide(tile, found, restart * KS + I);
         if (lanes)
             km_defer(tile, lanes, restart * KS + I,
-                     km_candidates_of<km_k_at(I), COLUMN>(sums, __fsub_rd(found.best, found.limit)));
+                     km_candidates_of<km_k_at(I), COLUMN>(
+                         sums, __fsub_rd(found.best, km_limit_of(tile, restart * KS + I))));
         km_label_slots<I + 1, FIRST, END, COLUMN + km_lane_columns(I)>(slots, sums, tile, restart);
     }
 }
@@ -532,7 +538,7 @@ __device__ __forceinline__ void km_clear_tile() {
 
 // A tile of points with all slots.
 __device__ __forceinline__ void km_label_tile(km_tile &tile) {
-    constexpr int AHEAD = 3; // loads at a time
+    constexpr int AHEAD = $entries_ahead; // loads at a time
     const unsigned lane = threadIdx.x % 32;
     const uint4 *entries = (const uint4 *)km_memory().workspace.entries + tile.first;
 #pragma unroll 1

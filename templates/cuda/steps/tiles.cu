@@ -10,6 +10,7 @@ enum {
     TILE_PITCH = KM_TILE_PITCH(TILE_WIDTH, sizeof(km_real)), // of rows in shared memory: no bank conflicts
     TILE_VECTOR = 16 / sizeof(km_real),
     TILE_PIECE_POINTS = KM_FINISH_PIECE_POINTS(D), // of a block
+    TILE_AT_ONCE = $tile_at_once,                  // rows that a warp reads at a time
     TILE_PIECE = STEP_ALIGN / sizeof(km_real)      // features that are copied at a time
 };
 
@@ -59,11 +60,12 @@ __device__ __forceinline__ void tile_copy_slab(km_real *to, const km_real *from,
     }
 }
 
-// Adds a slab to squared distances of a lane's points to the warp's rows, from `row` on; also to rows that are not
-// there.
-__device__ __forceinline__ void tile_add_slab(km_real (*square)[TILE_GROUPS], int rows_at, int row) {
+// Adds a slab to squared distances of a lane's points to the warp's rows, from `row` on; also to some behind `rows`,
+// which are not there. A branch keeps compilers from reading more rows than TILE_AT_ONCE.
+__device__ __forceinline__ void tile_add_slab(km_real (*square)[TILE_GROUPS], int rows_at, int row,
+                                              int rows) {
     const km_real *points = tile_at<km_real>(0) + threadIdx.x % 32 * TILE_PITCH;
-    const km_real *rows = tile_at<km_real>(rows_at) + row * TILE_PITCH;
+    const km_real *table = tile_at<km_real>(rows_at) + row * TILE_PITCH;
 #pragma unroll 1
     for (int f = 0; f < TILE_WIDTH; f += TILE_VECTOR) {
         tile_features x[TILE_GROUPS];
@@ -72,7 +74,8 @@ __device__ __forceinline__ void tile_add_slab(km_real (*square)[TILE_GROUPS], in
             x[p] = *(const tile_features *)(points + p * (32 * TILE_PITCH) + f);
 #pragma unroll
         for (int r = 0; r < KM_TILE_WARP_ROWS; r++) {
-            const tile_features c = *(const tile_features *)(rows + r * TILE_PITCH + f);
+            if (r > 0 && r % TILE_AT_ONCE == 0 && row + r >= rows) break;
+            const tile_features c = *(const tile_features *)(table + r * TILE_PITCH + f);
 #pragma unroll
             for (int g = 0; g < TILE_VECTOR; g++)
 #pragma unroll
@@ -111,7 +114,7 @@ __device__ __forceinline__ void tile_find_squares(const Job &job, const km_real 
         }
         tile_wait();
         __syncthreads();
-        if (is_busy) tile_add_slab(square, job.rows_at, warp_row);
+        if (is_busy) tile_add_slab(square, job.rows_at, warp_row, job.rows - start);
         if (!is_kept) __syncthreads();
     }
     if (is_busy) tile_write_squares(square, job.squares_at, warp_row, job.rows - start);

@@ -151,7 +151,8 @@ static __device__ __forceinline__ void km_prepare_launch(const km_pass_args &arg
         to[i] = km_memory[i];
 }
 
-extern "C" __global__ void __launch_bounds__(PREPARERS)
+// So few blocks need not share a multiprocessor: without the 1 compilers aim at several, and spill.
+extern "C" __global__ void __launch_bounds__(PREPARERS, 1)
     km_tensor_prepare(const __grid_constant__ km_pass_args args) {
     km_prepare_launch(args);
 }

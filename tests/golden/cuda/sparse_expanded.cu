@@ -240,7 +240,11 @@ struct km_tile {
 };
 
 // ... 6 definitions
-// ... lines of a template
+
+// Does the last moves that wait, up to 32: entry after entry, a lane each, whatever point they are of.
+static __device__ __noinline__ void km_do_moves(int first, int count) {
+    constexpr int AT_ONCE = 4;
+    // ... lines of a template
     // ... lines of a template
 // ... 2 definitions
 
@@ -264,8 +268,12 @@ __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
     return __ballot_sync(ALL, ambiguous);
 }
 
-// ... 15 definitions
-// ... lines of a template
+// ... 16 definitions
+
+// A tile of points with all slots.
+__device__ __forceinline__ void km_label_tile(km_tile &tile) {
+    constexpr int AHEAD = 3; // loads at a time
+    // ... lines of a template
         km_label_panel<0, 7, 0, 6>(tile, restart);
         km_label_panel<7, 11, 6, 6>(tile, restart);
     // ... lines of a template

@@ -1,7 +1,7 @@
 // Of the text of {features: 100, clusters: 40, layout: csr, target: cuda:sm_90} weighted tracked: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 39 definitions
+// ... 36 definitions
 
 __device__ __forceinline__ double km_weight_of(const km_pass_args &args, long long i) {
     return ((const km_real *)args.weights)[i];
@@ -27,7 +27,11 @@ __device__ __forceinline__ bool km_makes_anew() {
 }
 
 // ... 7 definitions
-// ... lines of a template
+
+// Does the last moves that wait, up to 32: entry after entry, a lane each, whatever point they are of.
+static __device__ __noinline__ void km_do_moves(int first, int count) {
+    constexpr int AT_ONCE = 4;
+    // ... lines of a template
         if (own == 0) { // what it finds joins and leaves the same sum
             move.sums = 0;
             own = 1;
@@ -60,7 +64,7 @@ __device__ __forceinline__ int km_take_candidate(km_candidates &left) {
     return __ballot_sync(ALL, ambiguous);
 }
 
-// ... 16 definitions
+// ... 17 definitions
 
 extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
     km_sparse_labels(const __grid_constant__ km_pass_args args) {

@@ -14,6 +14,7 @@ enum {
     TILE_PITCH = KM_TILE_PITCH(TILE_WIDTH, sizeof(km_real)), // of rows in shared memory: no bank conflicts
     TILE_VECTOR = 16 / sizeof(km_real),
     TILE_PIECE_POINTS = KM_FINISH_PIECE_POINTS(D), // of a block
+    TILE_AT_ONCE = 8,                              // rows that a warp reads at a time
     TILE_PIECE = STEP_ALIGN / sizeof(km_real)      // features that are copied at a time
 };
 
