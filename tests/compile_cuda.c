@@ -2,13 +2,15 @@
 // Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture that it knows; needs no GPU.
 // Fails on warnings, and where any kernel spills more than a table here knows of; prints registers beside the plan's.
 // Texts are compiled in the parts that the library compiles apart (gen/source.h); a short one as a whole shows that
-// NVRTC does not see the host part. With KMGEN_TEST_ALL=1 all parts of all texts are compiled. Else so many that each
-// line of any is in one of them, whatever its numbers, and each architecture has a pass. An NVRTC
-// that can compile without optimising does so then: it fails on warnings, and spills are for the oldest NVRTC, which
-// cannot, and for the whole form. Parts of the same text are compiled once. What passed is written down in
-// WORK_FOLDER/passed, with what the compiler said, under a hash of text, architecture, compiler and options: the same
-// text is not compiled twice.
-// usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]    (90 stands for sm_90)
+// NVRTC does not see the host part. Parts of the same text are compiled once, and of all parts
+//   with KMGEN_TEST_ALL=1 those of sm_90 without weights; of each architecture the largest of each form, and launches
+//     of passes, which fill registers, but for those that an architecture of the same family has;
+//   else so many that each line of any is in one of them, whatever its numbers, and each architecture has a pass. An
+//     NVRTC that can compile without optimising does so then: it fails on warnings, and spills are for the others;
+//   with `largest` the largest pass of each form, without weights: whether a user's fit has the plan that it should.
+// A form: texts that are the same but for numbers. What passed is written down in WORK_FOLDER/passed, with what the
+// compiler said, under a hash of text, architecture, compiler and options: the same text is not compiled twice.
+// usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [largest] [ARCHITECTURE...]    (90 stands for sm_90)
 // KMGEN_NVRTC names the folder of libnvrtc; without it, any that is found is taken. Without NVRTC: exit 77, or 1 with
 // CI=true.
 #include "cover.h"
@@ -25,6 +27,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -164,12 +167,12 @@ static int add_jobs(void *user, const km_spec *spec) {
 }
 
 // Kernels for subsets of a table's columns (kmgen explore): those of pairs whose centroids are in registers, in shared
-// memory, and the largest; in the short form one of each.
+// memory, and the largest: one of each, in the whole form for sm_90 all.
 static int add_subsets_of(int arch, km_type type, int weighted) {
     static const int32_t sizes[] = {1, 2, 3, 4, 6}, ks[] = {2, 3, 8, 10, 40, 100, 255};
     static const int32_t few_sizes[] = {2, 4}, few_ks[] = {3, 40, 255};
     km_subset_shapes shapes = {sizes, sizeof sizes / sizeof *sizes, ks, sizeof ks / sizeof *ks};
-    if (!is_whole())
+    if (!is_whole() || arch != 90)
         shapes = (km_subset_shapes){few_sizes, sizeof few_sizes / sizeof *few_sizes, few_ks,
                                     sizeof few_ks / sizeof *few_ks};
     km_error err = {{0}};
@@ -214,6 +217,91 @@ static int add_subsets(const km_nvrtc *nvrtc) {
     return failures;
 }
 
+// The largest of each form ----------------------------------------------------------------------------------------
+
+// What tells texts apart: a hash of their lines, whatever their numbers; of all but the numbers of blocks, which no
+// register depends on.
+typedef struct text_forms {
+    uint64_t form, but_for_blocks;
+} text_forms;
+
+static int read_forms(text_forms *forms, const job *j) {
+    const char *code = km_source_code(j->source.text);
+    cover_lines lines;
+    if (cover_read(&lines, code, "")) return 1;
+    forms->form = XXH3_64bits(lines.hashes, (size_t)lines.count * sizeof *lines.hashes);
+    free(lines.hashes);
+    forms->but_for_blocks = 0;
+    for (const char *at = code; *at; at += *at == '\n') {
+        size_t length = strcspn(at, "\n");
+        int counts_blocks = memmem(at, length, "GRID", 4) != NULL;
+        uint64_t line = counts_blocks ? cover_hash(at, length, "") : XXH3_64bits(at, length);
+        forms->but_for_blocks = 31 * forms->but_for_blocks + line;
+        at += length;
+    }
+    return 0;
+}
+
+// The more sums, the more registers.
+static int64_t sums_of(const job *j) {
+    return j->source.plan.clusters_sum * j->source.plan.spec.features;
+}
+
+static int is_largest(const text_forms *forms, int i) {
+    for (int other = 0; other < jobs_count; other++)
+        if (forms[other].form == forms[i].form && jobs[other].arch == jobs[i].arch &&
+            sums_of(&jobs[other]) > sums_of(&jobs[i]))
+            return 0;
+    return 1;
+}
+
+// Architectures with the same instructions and registers.
+static int family_of(int arch) {
+    return arch > 80 && arch < 90 ? 80 : arch >= 100 ? 100 : arch;
+}
+
+static int is_in_family_before(const text_forms *forms, int i) {
+    for (int other = 0; other < jobs_count; other++)
+        if (forms[other].but_for_blocks == forms[i].but_for_blocks && jobs[other].arch < jobs[i].arch &&
+            family_of(jobs[other].arch) == family_of(jobs[i].arch))
+            return 1;
+    return 0;
+}
+
+static int is_launch(const job *j) {
+    static const char name[] = KM_PASS_PART "/launches";
+    return !strncmp(j->part, name, sizeof name - 1) || !strcmp(j->part, KM_PASS_PART);
+}
+
+static int takes_largest(const text_forms *forms, int i, int is_only_passes) {
+    const job *j = &jobs[i];
+    const int is_plain = !j->weighted && !j->track_labels;
+    if (is_only_passes) return j->part[0] && is_pass(j) && is_plain && is_largest(forms, i);
+    return !j->part[0] || (j->arch == 90 && is_plain) || is_largest(forms, i) ||
+           (is_launch(j) && !is_in_family_before(forms, i));
+}
+
+static void keep_taken(const char *taken) {
+    int kept = 0;
+    for (int i = 0; i < jobs_count; i++)
+        if (taken[i])
+            jobs[kept++] = jobs[i];
+        else
+            clear_job(&jobs[i]);
+    not_taken_count = jobs_count - kept;
+    jobs_count = kept;
+}
+
+static int keep_largest(int is_only_passes) {
+    static char taken[JOBS_MAX];
+    static text_forms forms[JOBS_MAX];
+    for (int i = 0; i < jobs_count; i++)
+        if (read_forms(&forms[i], &jobs[i])) return 1;
+    for (int i = 0; i < jobs_count; i++) taken[i] = (char)takes_largest(forms, i, is_only_passes);
+    keep_taken(taken);
+    return 0;
+}
+
 // A covering set -------------------------------------------------------------------------------------------------
 
 // Then the cheapest pass of each architecture that has none.
@@ -241,7 +329,7 @@ static double cost_of(const job *j) {
 static int keep_cover(void) {
     static char taken[JOBS_MAX];
     static cover_lines lines[JOBS_MAX];
-    int kept = 0, failures = 0;
+    int failures = 0;
     for (int i = 0; i < jobs_count; i++) {
         taken[i] = !jobs[i].part[0]; // beside the parts
         if (!taken[i]) failures += cover_read(&lines[i], jobs[i].source.text, "");
@@ -250,15 +338,8 @@ static int keep_cover(void) {
     for (int next; !failures && (next = cover_next(lines, taken, jobs_count)) >= 0;)
         cover_take(lines, taken, jobs_count, next);
     for (int next; !failures && (next = first_without(lines, taken)) >= 0;) taken[next] = 1;
-    for (int i = 0; i < jobs_count; i++) {
-        free(lines[i].hashes);
-        if (taken[i])
-            jobs[kept++] = jobs[i];
-        else
-            clear_job(&jobs[i]);
-    }
-    not_taken_count = jobs_count - kept;
-    jobs_count = kept;
+    for (int i = 0; i < jobs_count; i++) free(lines[i].hashes);
+    keep_taken(taken);
     return failures;
 }
 
@@ -315,25 +396,19 @@ typedef struct known_spill {
 
 // In turn: 255 registers; 168, as blocks of 384 threads have; others, which a launch bound sets or compilers aim at.
 static const known_spill known_spills[] = {
-    {1204, 1204, "high_d128", "pass/launches/0", 90, 0, 236},
-    {1206, 1300, "high_d128", "pass/launches/0", 90, 0, 216},
-    {1302, 1305, "high_d128", "pass/launches/0", 90, 0, 32},
-    {1204, 1204, "high_d128", "pass/launches/1", 90, 0, 236},
-    {1206, 1300, "high_d128", "pass/launches/1", 90, 0, 216},
-    {1302, 1305, "high_d128", "pass/launches/1", 90, 0, 32},
     {1204, 1206, "d8_k10_20", "pass/launches/1", 80, 0, 16},
     {1305, 1305, "d8_k10_20", "pass/launches/1", 86, 0, 16},
     {1305, 1305, "d8_k10_20", "pass/launches/1", 89, 0, 16},
     {1209, 1300, "d16_k2_32", "pass/launches/1", 80, 0, 16},
+    {1305, 1305, "d16_k2_32", "pass/launches/1", 89, 0, 16},
     {1206, 1305, "hamerly", "pass/launches/0", 90, 0, 108},
-    {1302, 1305, "sparse_warps", "pass", 80, 0, 8}, // km_sparse_masks
     {1206, 1305, "high_d", "pass/launches/0", 90, 0, 16},
     {1206, 1206, "wide", "pass/launches/0", 90, 0, 8},
     {1204, 1206, "wide", "pass/launches/1", 90, 0, 60},
     {1204, 1300, "paper_d8_k3_12", "pass/launches/0", 90, 0, 60},
     {1206, 1209, "d8_k10_20", "pass/launches/0", 90, 0, 8},
     {1204, 1204, "tiles_d16_k64", "pass/launches/0", 80, 0, 52},
-    {1204, 1300, "subsets_float32", "pass", 90, 1, 24}, // the last pass of 4 columns and K = 8
+    {1204, 1300, "subsets_float32", "pass", 90, 1, 48}, // the last pass, of up to 8 clusters
     {1206, 1300, "paper_d4_k3_12", "starter", 80, 0, 16},
     {1305, 1305, "paper_d4_k3_12", "starter", 90, 0, 8},
     {1305, 1305, "paper_d8_k3_12", "starter", 120, 0, 8},
@@ -366,18 +441,20 @@ static int spills_as_known(const job *j, const kernel_facts *facts, const km_nvr
     return facts->spilled_bytes <= row->bytes && (!must || facts->spilled_bytes);
 }
 
-static int report(const job *j, kernel_facts facts, const char *log, const km_nvrtc *nvrtc) {
+static int report(const job *j, kernel_facts facts, const char *log, double seconds, const km_nvrtc *nvrtc) {
     const km_source *source = &j->source;
     km_design design = source->plan.design;
     int failed = facts.warnings || !facts.kernels || (is_pass(j) && !facts.pass_registers_max) ||
                  !spills_as_known(j, &facts, nvrtc);
+    char took[32] = ", as before";
+    if (log) snprintf(took, sizeof took, ", %.2f s", seconds);
     printf("%-16s %s sm_%d%s%s %s, pass: %d registers (planned %d); %d kernels: %d registers, %d bytes "
            "spilled%s%s%s%s%s\n",
            source->plan.spec.name, j->part[0] ? j->part : "whole", j->arch, j->weighted ? " weighted" : "",
            j->track_labels ? " tracked" : "", km_design_name(design), facts.pass_registers_max,
            (int)source->plan.estimates[design].registers_per_thread, facts.kernels, facts.registers_max,
            facts.spilled_bytes, facts.spilled_bytes ? " by " : "", facts.spilling,
-           j->is_quick ? ", not optimised" : "", log ? "" : ", as before", failed ? ": FAILED" : "");
+           j->is_quick ? ", not optimised" : "", took, failed ? ": FAILED" : "");
     if (failed && log) printf("%s\n", log);
     return failed;
 }
@@ -469,7 +546,7 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
     char stem[3900], source_path[4096], log_path[4096], cubin_path[4096];
     km_error err = {{0}};
     kernel_facts facts;
-    if (has_passed(j, &facts)) return report(j, facts, NULL, nvrtc);
+    if (has_passed(j, &facts)) return report(j, facts, NULL, 0.0, nvrtc);
     snprintf(stem, sizeof stem, "%s/nvrtc%d.%d_%s_%s_sm_%d%s%s", folder, nvrtc->major, nvrtc->minor,
              j->source.plan.spec.name, j->part, j->arch, j->weighted ? "_weighted" : "",
              j->track_labels ? "_tracked" : "");
@@ -481,6 +558,7 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
         fprintf(stderr, "cannot write %s\n", source_path);
         return 1;
     }
+    const clock_t began = clock();
     // Some instructions of the tensor cores cannot be compiled without optimising.
     if (j->is_quick) j->is_quick = !compile_quickly(nvrtc, j, source_path, log_path);
     int failed = !j->is_quick &&
@@ -490,7 +568,8 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
         printf("%s: FAILED\n%s\n", err.text, log ? log : "");
     } else if (log) {
         facts = read_log(j->launches, log);
-        failed = report(j, facts, log, nvrtc) || write_down(folder, j, &facts);
+        failed = report(j, facts, log, (double)(clock() - began) / CLOCKS_PER_SEC, nvrtc) ||
+                 write_down(folder, j, &facts);
     }
     failed |= !log;
     unlink(cubin_path);
@@ -556,20 +635,22 @@ int main(int argc, char **argv) {
     while (isdigit((unsigned char)argv[folders_end - 1][0])) folders_end--;
     for (int i = folders_end; i < argc && arches_count < ARCHES_COUNT; i++)
         arches[arches_count++] = atoi(argv[i]);
+    int is_only_passes = !strcmp(argv[folders_end - 1], "largest");
+    folders_end -= is_only_passes;
     if (!arches_count) memcpy(arches, all_arches, sizeof arches);
     if (!arches_count) arches_count = ARCHES_COUNT;
     for (int i = 2; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
-    failures += add_subsets(&nvrtc);
-    int is_short = !is_whole();
-    if (is_short) failures += keep_cover();
+    if (!is_only_passes) failures += add_subsets(&nvrtc);
+    int is_short = !is_whole() && !is_only_passes;
+    failures += is_short ? keep_cover() : keep_largest(is_only_passes);
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
     for (int i = 0; i < jobs_count; i++) jobs[i].is_quick = is_short && nvrtc.major >= 13;
     for (int i = 0; i < jobs_count; i++) key_of(&jobs[i], &nvrtc);
     char path[4096];
     snprintf(path, sizeof path, "%s/passed", folder);
     km_file_read(&passed, &(int64_t){0}, path, 0, NULL);
-    printf("%d texts; left out: %d that others are the same as, %d whose lines others have\n", jobs_count,
-           same_count, not_taken_count);
+    printf("%d texts; left out: %d that others are the same as, %d like others\n", jobs_count, same_count,
+           not_taken_count);
     failures += run_jobs(&nvrtc, folder);
     puts(failures ? "FAILED" : "none failed");
     for (int i = 0; i < jobs_count; i++) clear_job(&jobs[i]);
