@@ -223,6 +223,14 @@ static void name_launch(km_env *env, const km_spec *spec, const km_tensor_layout
     km_env_set_int(item, "sum_rows", launch->sum_rows);
 }
 
+enum { DISTINCT_BYTES = 200 << 10 }; // of km_distinct
+
+// Whether a pass looks for few distinct points. Of more than 20 features they are seldom so few.
+static int has_distinct(const km_plan *plan) {
+    const decided *it = plan->layout;
+    return !plan->track_labels && it->config.form != DIGITS;
+}
+
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
     const km_spec *spec = &plan->spec;
     const decided *it = plan->layout;
@@ -231,6 +239,7 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     *root = "cuda/tensor/tensor.cu";
     km_cuda_names(env, plan);
     km_env_set_flag(env, "max3", spec->target.arch >= 90);
+    km_env_set_flag(env, "distinct_points", has_distinct(plan));
     km_env_set_int(env, "stages", config->stages);
     km_env_set_int(env, "column_pairs", config->column_pairs);
     km_env_set_int(env, "tight", config->tight);
@@ -255,14 +264,12 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
 
 // Memory ------------------------------------------------------------------------------------------------------
 
-enum { DISTINCT_BYTES = 200 << 10 }; // of km_distinct
-
 static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     const decided *it = plan->layout;
     // What a launch needs of the centroids is less than the shared memory of a block that has it.
     int64_t prepared =
         km_plan_value(plan, KM_PARAM_concurrent_restarts) * it->config.launches * it->config.shared_bytes;
-    return km_cuda_partial_bytes(plan) + DISTINCT_BYTES + prepared +
+    return km_cuda_partial_bytes(plan) + (has_distinct(plan) ? DISTINCT_BYTES : 0) + prepared +
            n * (km_tensor_point_bytes(&plan->spec, it->config.form) + 1);
 }
 

@@ -255,9 +255,7 @@ static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, 
         shared.all_outliers = km_outliers(args);
     }
     if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
-    // Where no K is active they may hold the sums of distinct points.
-    const bool clears = !args.control->stop && km_prepared_of(args, LAUNCH::INDEX)->any_active;
-    KM_UNROLL_1_FOR (int i = 0; i < KS && clears; i++)
+    KM_UNROLL_1_FOR (int i = 0; i < KS && !args.control->stop; i++)
         if (km_k_layouts[i].launch == LAUNCH::INDEX)
             for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
                 km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;

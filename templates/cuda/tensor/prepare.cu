@@ -99,7 +99,7 @@ static __device__ __forceinline__ bool km_prepare_all(km_preparation &shared) {
 }
 
 //@ end
-//@ if not track_labels
+//@ if distinct_points
 //@ use distinct_pass
 //@ end
 // Prepares a launch, by one block a restart, and leaves that in the workspace.
@@ -109,7 +109,7 @@ static __device__ __forceinline__ void km_prepare_launch(const km_pass_args &arg
     const km_launch_shape launch = km_launch_shapes[blockIdx.x % LAUNCHES];
     const int stop = args.control->stop; // read now and tested later: one wait for all reads
     const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    //@ if not track_labels
+    //@ if distinct_points
     if (km_distinct_of(args)->count > 0) {
         km_add_distinct(args, launch.index, blockIdx.x / LAUNCHES);
         return;

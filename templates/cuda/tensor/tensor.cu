@@ -129,11 +129,11 @@ struct km_warp {
 // the tiles.
 constexpr long long PREPARED_BYTES = (long long)sizeof(km_prepared) * LAUNCHES * RESTARTS;
 
-//@ if track_labels
+//@ if distinct_points
+//@ use distinct_memory
+//@ else
 constexpr long long DISTINCT_BYTES = 0;
 constexpr int DISTINCT_PARTS = 1;
-//@ else
-//@ use distinct_memory
 //@ end
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
     return (double *)((char *)args.workspace + 8ll * RESTARTS * COLUMNS * GRID + DISTINCT_BYTES);
@@ -170,7 +170,7 @@ static __device__ __forceinline__ long long *km_column(const km_pass_args &args,
     return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
 }
 
-//@ if not track_labels
+//@ if distinct_points
 static __device__ __forceinline__ unsigned long long *km_block_sum(const km_pass_args &args, int block,
                                                                    int column) {
     return (unsigned long long *)km_column(args, column) + block;
@@ -184,7 +184,7 @@ static __device__ __forceinline__ unsigned long long *km_sums_of(const km_pass_a
     return (unsigned long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
 }
 
-//@ if not track_labels
+//@ if distinct_points
 static __device__ __forceinline__ unsigned long long *km_block_sum(const km_pass_args &args, int block,
                                                                    int column) {
     return km_sums_of(args, block) + column;
@@ -196,7 +196,7 @@ static __device__ __forceinline__ unsigned long long *km_block_sum(const km_pass
 // ==== Loading points into tiles
 // Compiled apart: pass/rest
 //@ include cuda/tensor/lattice.cu
-//@ if not track_labels
+//@ if distinct_points
 //@ use distinct_load
 //@ end
 
@@ -546,7 +546,7 @@ __device__ km_pass_facts km_pass = {
 };
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    //@ if not track_labels
+    //@ if distinct_points
     {"km_tensor_distinct", KM_STAGE_LOAD, 4 * GRID, 1, 256, 0, 0},
     //@ end
     {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
