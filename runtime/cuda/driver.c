@@ -73,6 +73,20 @@ km_status km_cuda_fail(km_error *err, const km_driver *driver, km_cu_result resu
     return km_fail(err, KM_ERROR_DEVICE, "%s: %s (%s)", call, name ? name : "?", text ? text : "");
 }
 
+// NVRTC opens a second library by its name, and that of 13.0 from PyPI does not look in its own folder: from
+// there it is opened here, so that the name is known.
+static void open_builtins_beside(const char *path) {
+    const char *slash = strrchr(path, '/');
+    glob_t found;
+    char pattern[4096];
+    if (!slash) return;
+    snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so.1*", (int)(slash - path), path);
+    if (glob(pattern, 0, NULL, &found) != 0) return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        dlopen(found.gl_pathv[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    globfree(&found);
+}
+
 static int open_nvrtc_at(km_nvrtc *nvrtc, const char *path, int major_max) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return 0;
@@ -85,6 +99,7 @@ static int open_nvrtc_at(km_nvrtc *nvrtc, const char *path, int major_max) {
         dlclose(library);
         return 0;
     }
+    open_builtins_beside(path);
     void *flow = dlsym(library, "nvrtcSetFlowCallback");
     memcpy(&nvrtc->nvrtcSetFlowCallback, &flow, sizeof flow);
     nvrtc->library = library;
