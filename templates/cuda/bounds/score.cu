@@ -8,7 +8,9 @@ enum {
     BOUNDS_HALVES = BOUNDS_PITCH(D),
     BOUNDS_SCORE_WARP = BOUNDS_SCORE_WARPS(D), // warps of a block
     BOUNDS_GROUP = 16,                         // candidates at a time
+    //@ if elkan
     BOUNDS_QUEUE = 32 + BOUNDS_GROUP
+    //@ end
 };
 
 struct bounds_tile {

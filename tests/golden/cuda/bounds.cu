@@ -43,7 +43,14 @@ enum {
     __syncwarp();
 }
 
-// ... 4 definitions
+// ... 3 definitions
+
+enum {
+    BOUNDS_STEPS = (D + 15) / 16, // of products: 16 features each
+    BOUNDS_HALVES = BOUNDS_PITCH(D),
+    BOUNDS_SCORE_WARP = BOUNDS_SCORE_WARPS(D), // warps of a block
+    BOUNDS_GROUP = 16,                         // candidates at a time
+};
 
 struct bounds_tile {
     unsigned short points[BOUNDS_TILE][BOUNDS_HALVES]; // no bank conflicts of eight bytes a lane

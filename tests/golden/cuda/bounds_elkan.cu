@@ -20,7 +20,15 @@
     __syncwarp();
 }
 
-// ... 13 definitions
+// ... 12 definitions
+
+enum {
+    BOUNDS_STEPS = (D + 15) / 16, // of products: 16 features each
+    BOUNDS_HALVES = BOUNDS_PITCH(D),
+    BOUNDS_SCORE_WARP = BOUNDS_SCORE_WARPS(D), // warps of a block
+    BOUNDS_GROUP = 16,                         // candidates at a time
+    BOUNDS_QUEUE = 32 + BOUNDS_GROUP
+};
 
 struct bounds_tile {
     unsigned short points[BOUNDS_TILE][BOUNDS_HALVES]; // no bank conflicts of eight bytes a lane
