@@ -273,6 +273,9 @@ void cli_interrupts_obey(void);
 void cli_interrupts_hold(void);
 void cli_interrupts_release(void);
 
+// The program but for its begin and end: the exit status of a command line.
+int cli_run(int argc, char **argv);
+
 // The end -----------------------------------------------------------------------------------------------------
 
 // Ends the program, with that status, when all that it printed has arrived. A GPU is left to the system then, which

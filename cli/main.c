@@ -47,7 +47,7 @@ static int is_for_ranks(const cli_command *command) {
            command == &cli_command_info;
 }
 
-static int run(int argc, char **argv) {
+int cli_run(int argc, char **argv) {
     cli_times_begin();
     if (argc < 2) {
         cli_usage(NULL, "name a subcommand, e.g. 'kmgen fit DATA -k 2..10'");
@@ -82,5 +82,5 @@ static int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     cli_ranks_begin(&argc, &argv);
-    cli_end(cli_ranks_end(run(argc, argv)));
+    cli_end(cli_ranks_end(cli_run(argc, argv)));
 }

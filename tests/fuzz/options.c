@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From bytes to a command line, through the program's own main: a word a line. Nothing may crash, every refusal is
+// From bytes to a command line, through the program itself: a word a line. Nothing may crash, every refusal is
 // said, in plain characters, and what is refused as wrong usage leaves nothing behind. Words that are one too many
 // stand at the end, so that all options are read and no work begins.
 #include "fuzz.h"
@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int64_t fuzz_accepted;                 // command lines of which only the words at the end were too many
-int kmgen_main(int argc, char **argv); // cli/main.c
+int64_t fuzz_accepted;              // command lines of which only the words at the end were too many
+int cli_run(int argc, char **argv); // cli/main.c
 extern int cli_quiet, cli_verbose;
 
 enum { WORDS_MAX = 64 };
@@ -52,7 +52,7 @@ static int run(int argc, char **argv, char *said, size_t said_size) {
     dup2(words, STDERR_FILENO);
     cli_quiet = cli_verbose = 0;
     must(chdir(folder) == 0, "no folder");
-    int status = kmgen_main(argc, argv);
+    int status = cli_run(argc, argv);
     must(fchdir(home) == 0, "no way back");
     fflush(stdout);
     dup2(out, STDOUT_FILENO);
