@@ -1419,7 +1419,7 @@ assert a == b' "$work/stdout" "$work/first.json"
     run 2 fit "$iris" -k 2..3 --compile-rest later
     KMGEN_COMPILE_REST=later run 2 fit "$iris" -k 2..3
     in_stderr 'KMGEN_COMPILE_REST must be background, wait or leave'
-    KMGEN_COMPILE_REST=wait run 0 fit "$iris" -k 2..3 -t cpu
+    KMGEN_COMPILE_REST='wait' run 0 fit "$iris" -k 2..3 -t cpu
 
     touch "$work/cache/mine.txt"
     run 0 cache clear
