@@ -388,7 +388,8 @@ int64_t km_cache_unfinished(const char *cache_dir) {
     int64_t count = 0;
     DIR *folder = opendir(cache_dir);
     for (struct dirent *item; folder && (item = readdir(folder));)
-        count += has_key(item->d_name) && strcmp(item->d_name + KEY_DIGITS, KM_CACHE_TODO) == 0;
+        count += item->d_type != DT_DIR && has_key(item->d_name) &&
+                 strcmp(item->d_name + KEY_DIGITS, KM_CACHE_TODO) == 0;
     if (folder) closedir(folder);
     return count;
 }

@@ -92,12 +92,13 @@ km_status km_cache_finish(int64_t *compiled, const km_module_params *params, km_
     km_cache cache;
     km_cache_entry entry;
     km_status status = KM_OK;
+    char path[KM_CACHE_PATH_MAX + 64];
     *compiled = 0;
     if (!params->cache_dir) return km_fail(err, KM_ERROR_USAGE, "there is no cache folder to compile into");
     KM_TRY(km_cache_open(&cache, params->cache_dir, err));
     km_cache_entry_of(&entry, &cache, KM_CACHE_TODO, key, (int64_t)sizeof key);
     // Who adds a text after the last look finds that the lock is free, or this process looks again.
-    while (status == KM_OK && km_cache_unfinished(params->cache_dir) > 0) {
+    while (status == KM_OK && km_cache_oldest_todo(path, sizeof path, &cache)) {
         if (!km_cache_try_lock(&entry)) return KM_OK;
         status = compile_all(compiled, &cache, params, err);
         km_cache_unlock(&entry);

@@ -1407,7 +1407,8 @@ assert a == b' "$work/stdout" "$work/first.json"
     run 0 "${arguments[@]}" --cache-dir=-shared
     expect "no module in the folder -shared" there ./-shared/*.bin
     rm -r ./-shared
-    # A text that was left for later, and is none: dropped, and not counted.
+    # A text that was left for later, and is none: dropped, and not counted. A folder of such a name is nobody's.
+    mkdir "$work/cache/fedcba9876543210fedcba9876543210.todo"
     echo nothing > "$work/cache/0123456789abcdef0123456789abcdef.todo"
     run 0 cache
     in_stdout ', 1 left to be compiled'
@@ -1416,6 +1417,7 @@ assert a == b' "$work/stdout" "$work/first.json"
     in_stdout "^$work/cache: 0 texts compiled"
     run 0 cache
     expect "the text is still there" test "$(grep -c left "$work/stdout")" = 0
+    rmdir "$work/cache/fedcba9876543210fedcba9876543210.todo"
     run 2 fit "$iris" -k 2..3 --compile-rest later
     KMGEN_COMPILE_REST=later run 2 fit "$iris" -k 2..3
     in_stderr 'KMGEN_COMPILE_REST must be background, wait or leave'
