@@ -77,16 +77,41 @@ static km_status print(const score_options *options, const km_label_scores *scor
     return status;
 }
 
+// Which number stands for which word, of as many as a line or two hold.
+static void say_words(const char *path, char *const *words, int64_t count) {
+    char list[160] = "";
+    int64_t shown = 0;
+    for (size_t at = 0; shown < count; shown++) {
+        int size = snprintf(list + at, sizeof list - at, "%s%s", shown ? ", " : "", words[shown]);
+        if (size < 0 || (size_t)size >= sizeof list - at) {
+            list[at] = 0;
+            break;
+        }
+        at += (size_t)size;
+    }
+    const char *file = strcmp(path, "-") == 0 ? "standard input" : path;
+    if (count == 1)
+        cli_note("%s: all labels are one word, %s", file, words[0]);
+    else
+        cli_note("%s: labels are %lld different words, numbered from 0 in the order of their letters: %s%s",
+                 file, (long long)count, list, shown < count ? ", ..." : "");
+}
+
 static km_status score(const score_options *options, const char *path, km_error *err) {
-    int64_t *labels = NULL, count;
+    int64_t *labels = NULL, count, words_count;
+    char **words = NULL;
     km_data *data = NULL;
     km_label_scores *scores = NULL;
     km_status status = km_data_open(&data, path, &options->data, err);
-    if (status == KM_OK) status = km_labels_read(&labels, &count, options->labels, options->column, err);
+    if (status == KM_OK)
+        status = km_labels_read_words(&labels, &count, &words, &words_count, options->labels, options->column,
+                                      err);
+    if (words) say_words(options->labels, words, words_count);
     if (status == KM_OK) status = km_score_labels(&scores, data, labels, count, &options->score, err);
     if (status == KM_OK) status = print(options, scores, err);
     km_label_scores_destroy(&scores);
     km_labels_free(&labels);
+    km_label_words_free(&words);
     km_data_destroy(&data);
     return status;
 }

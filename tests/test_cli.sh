@@ -1005,7 +1005,13 @@ models() {
     python 'print("name,label"); [print(f"p{i},{i // 50}") for i in range(150)]' >l.csv
     run 0 score "$iris" --labels l.csv --noise 2 --scale standard --threads 1
     in_stdout '100 points, 4 features, 2 clusters; 50 rows without a label'
-    rm -f -- l.csv
+    python 'print("name,label"); [print(f"p{i},{i // 50}") for i in range(150)]' | tr 012 cab >words.csv
+    run 0 score "$iris" --labels words.csv
+    in_stderr 'labels are 3 different words, numbered from 0 in the order of their letters: a, b, c$'
+    cp -- "$work/stdout" words.txt
+    run 0 score "$iris" --labels l.csv -q
+    expect "words score something else" cmp -s words.txt "$work/stdout"
+    rm -f -- l.csv words.csv words.txt
     run 1 score "$iris" --labels missing.npy
     one_line_error
     run 2 score "$iris"

@@ -250,7 +250,10 @@ static const struct {
     {"1,2\n3,4\n", NULL, "none is named label", 0, {0}},
     {"1,2\n3,4\n", "1,2", "one column", 0, {0}},
     {"0\n1.5\n", NULL, "the label of row 2 is 1.5; labels are whole numbers", 0, {0}},
-    {"0\nred\n", NULL, "no number", 0, {0}},
+    {"0\nred\n", NULL, "the label of row 2, \"red\", is no number, as that of row 1 is", 0, {0}},
+    {"k,label\n1,red\n2,7\n", NULL, "the label of row 1, \"red\", is no number, as that of row 2 is", 0, {0}},
+    {"x,label\na,red\nb,NA\nc,blue\nd,red\n", NULL, NULL, 4, {1, KM_LABEL_EMPTY, 0, 1}},
+    {"red\n\nblue\nred\nred\n", NULL, NULL, 5, {1, KM_LABEL_EMPTY, 0, 1, 1}},
     {"0\n1e300\n", NULL, "whole numbers", 0, {0}},
     {"", NULL, "is empty", 0, {0}},
 };
@@ -277,6 +280,54 @@ START_TEST(label_files) {
 }
 END_TEST
 
+// Labels of a text, which is written `times` times.
+static int64_t *read_repeated(const char *text, int times, int64_t *count, char ***words,
+                              int64_t *words_count) {
+    char path[] = "/tmp/kmgen-test-XXXXXX.csv";
+    FILE *file = fdopen(mkstemps(path, 4), "w");
+    for (int i = 0; i < times; i++) fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+    int64_t *labels;
+    km_error err = {""};
+    km_status status = km_labels_read_words(&labels, count, words, words_count, path, NULL, &err);
+    ck_assert_msg(status == KM_OK, "%s", err.text);
+    remove(path);
+    return labels;
+}
+
+// Words are numbered in the order of their bytes, and what a number stands for is told; of numbers nothing is.
+START_TEST(labels_of_words) {
+    char **words;
+    int64_t count, words_count;
+    int64_t *labels = read_repeated("versicolor\nsetosa\nvirginica\n", 2, &count, &words, &words_count);
+    ck_assert_int_eq(count, 6);
+    ck_assert_int_eq(words_count, 3);
+    ck_assert_str_eq(words[0], "setosa");
+    ck_assert_str_eq(words[2], "virginica");
+    ck_assert_int_eq(labels[3], 1);
+    ck_assert_int_eq(labels[4], 0);
+    km_labels_free(&labels);
+    km_label_words_free(&words);
+    labels = read_repeated("5\n", 2, &count, &words, &words_count);
+    ck_assert_ptr_null(words);
+    ck_assert_int_eq(words_count, 0);
+    km_labels_free(&labels);
+}
+END_TEST
+
+// Blank lines are rows without a label wherever the reader's blocks end.
+START_TEST(labels_between_blank_lines) {
+    enum { TIMES = 3000000 };
+    char **words;
+    int64_t count, words_count;
+    int64_t *labels = read_repeated("3\n\n\n", TIMES, &count, &words, &words_count);
+    ck_assert_int_eq(count, 3 * TIMES - 2); // none behind the last
+    for (int64_t i = 0; i < count; i++)
+        if (labels[i] != (i % 3 ? KM_LABEL_EMPTY : 3)) ck_abort_msg("row %lld", (long long)i);
+    km_labels_free(&labels);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("score");
     TCase *tcase = tcase_create("score");
@@ -287,6 +338,8 @@ int main(void) {
     tcase_add_test(tcase, degenerate);
     tcase_add_test(tcase, sample_of_many);
     tcase_add_test(tcase, bad_labels);
+    tcase_add_test(tcase, labels_of_words);
+    tcase_add_test(tcase, labels_between_blank_lines);
     tcase_add_loop_test(tcase, label_files, 0, FILES);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

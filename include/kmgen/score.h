@@ -19,15 +19,24 @@ KM_BEGIN
 /// The label of a row that has none: an empty cell or line, or NaN.
 #define KM_LABEL_EMPTY INT64_MIN
 
-/// Reads one label a row of a .npy, .csv, .tsv or text file ("-": standard input): whole numbers within +-2^53; empty
-/// ones are KM_LABEL_EMPTY. `column`: name or number from 1 of the column; NULL: the only one, or that named "label".
-/// `*out` is the caller's: km_labels_free. KM_ERROR_IO; KM_ERROR_DATA: the file cannot be read so, or a label is no
-/// whole number; KM_ERROR_USAGE: several columns and none named "label"; KM_ERROR_MEMORY.
+/// Reads one label a row of a .npy, .csv, .tsv or text file ("-": standard input): whole numbers within +-2^53, or, of
+/// a text, words, which are numbered from 0 in the order of their bytes; empty ones are KM_LABEL_EMPTY. `column`: name
+/// or number from 1 of the column; NULL: the only one, or that named "label". `*out` is the caller's: km_labels_free.
+/// KM_ERROR_IO; KM_ERROR_DATA: the file cannot be read so, a label is no whole number, or some are words and some
+/// numbers; KM_ERROR_USAGE: several columns and none named "label"; KM_ERROR_MEMORY.
 KM_API km_status km_labels_read(int64_t **out, int64_t *count, const char *path, const char *column,
                                 km_error *err);
 
+/// The same, and what labels that are words stand for: `(*words)[i]` is label i of `*words_count`, or NULL and 0 where
+/// labels are numbers. `*words` is the caller's: km_label_words_free.
+KM_API km_status km_labels_read_words(int64_t **out, int64_t *count, char ***words, int64_t *words_count,
+                                      const char *path, const char *column, km_error *err);
+
 /// Frees `*labels` and sets it to NULL; a NULL one is allowed.
 KM_API void km_labels_free(int64_t **labels);
+
+/// Frees `*words` and sets it to NULL; a NULL one is allowed.
+KM_API void km_label_words_free(char ***words);
 
 /// How labels are scored.
 typedef struct km_score_params {

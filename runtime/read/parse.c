@@ -380,13 +380,16 @@ km_status km_parse_rows(km_parse *p) {
 
 // Record by record -------------------------------------------------------------------------------------------
 
+// `blank`: lines of the last block's end.
 static km_status use_block(const km_parse *p, const unsigned char *begin, const unsigned char *end,
-                           int64_t *line, km_record_user *use, void *user) {
+                           int64_t *line, int64_t *blank, km_record_user *use, void *user) {
     km_cells cells = {.at = begin, .end = end, .delimiter = (unsigned char)p->delimiter, .line = *line};
     km_status status = KM_OK;
     for (;;) {
         km_record_state record = km_cells_next(&cells);
+        *blank = cells.blank += *blank;
         if (record == KM_RECORD_END) break;
+        *blank = 0;
         KM_TRY_GOTO(check_record(p, record, &cells, p->err));
         KM_TRY_GOTO(use(user, &cells, &p->spelling, p->err));
     }
@@ -398,7 +401,7 @@ done:
 
 km_status km_parse_each(km_parse *p, km_record_user *use, void *user) {
     km_batch batch;
-    int64_t line = p->body_line, skipped = p->body_offset;
+    int64_t line = p->body_line, skipped = p->body_offset, blank = 0;
     for (;;) {
         KM_TRY(km_blocks_next(&batch, &p->blocks, p->err));
         if (!batch.count) return KM_OK;
@@ -406,7 +409,7 @@ km_status km_parse_each(km_parse *p, km_record_user *use, void *user) {
         for (int64_t i = 0; i < batch.count; i++) {
             if (batch.starts[i + 1] <= body) continue;
             KM_TRY(use_block(p, batch.starts[i] < body ? body : batch.starts[i], batch.starts[i + 1], &line,
-                             use, user));
+                             &blank, use, user));
         }
         skipped = 0;
     }

@@ -73,7 +73,8 @@ typedef struct km_text_column {
     int64_t words_count; // cells that are neither a number nor missing
     km_dict texts;       // of all cells that are not missing
 } km_text_column;
-// `option` names the column ("--outcome"); `different`: texts that are kept.
+// `option` names the column ("--outcome"); `column` NULL: the one that a header calls label, or the only one;
+// `different`: texts that are kept.
 km_status km_text_column_read(km_text_column *out, km_input *input, const km_data_params *params,
                               char delimiter, const char *option, const char *column, int64_t different,
                               km_error *err);
