@@ -130,10 +130,9 @@ int cli_plots_check(const cli_command *command, const cli_output *plots, int cou
         if (path && !ends_with(path, ".svg") && !ends_with(path, ".png") && !ends_with(path, ".pdf"))
             return cli_usage(command, "--plot writes .svg, .png or .pdf, got '%s'", path);
     }
-    if (!plots->path || km_built_with(KM_PART_CAIRO)) return 0;
-    return cli_usage(command,
-                     "--plot needs cairo, and this kmgen was built without it; leave --plot out, or build "
-                     "kmgen with meson's option -Dcairo=enabled");
+    km_error err = {""};
+    if (!plots->path || km_part_check(KM_PART_CAIRO, &err) == KM_OK) return 0;
+    return cli_usage(command, "--plot needs cairo: %s, or leave --plot out", err.text);
 }
 
 int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,

@@ -65,8 +65,11 @@ static void print_parts(void) {
 #undef KM_PART_ROW
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (km_built_with((km_part)i))
+        km_error err = {""};
+        if (km_part_check((km_part)i, &err) == KM_OK)
             cli_line(stdout, "%-11s %s", parts[i].name, parts[i].purpose);
+        else if (km_built_with((km_part)i))
+            cli_line(stdout, "%-11s none: no %s; %s", parts[i].name, parts[i].purpose, err.text);
         else
             cli_line(stdout, "%-11s none: no %s; build kmgen with %s", parts[i].name, parts[i].purpose,
                      parts[i].remedy);

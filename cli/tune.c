@@ -31,6 +31,7 @@ static int check(const tune_options *options, const cli_parser *parser) {
     const cli_command *command = parser->command;
     const char *inputs[64] = {0}, *plot = options->outputs[OUT_PLOT].path;
     int count = parser->argc - parser->first;
+    km_error err = {""};
     if (count == 0 && !options->features)
         return cli_usage(command, "name specs, or shapes by --features 4,8 --clusters 3..5,3..12");
     if (count > 0 && options->features)
@@ -39,10 +40,8 @@ static int check(const tune_options *options, const cli_parser *parser) {
         return cli_usage(command, "--features needs --clusters, the lists of K: --clusters 3..5,3..12");
     if (plot && (strlen(plot) < 5 || strcasecmp(plot + strlen(plot) - 4, ".svg") != 0))
         return cli_usage(command, "--plot writes .svg, got '%s'", plot);
-    if (plot && !km_built_with(KM_PART_CAIRO))
-        return cli_usage(
-            command, "--plot needs cairo, and this kmgen was built without it; leave --plot out, or build "
-                     "kmgen with meson's option -Dcairo=enabled");
+    if (plot && km_part_check(KM_PART_CAIRO, &err) != KM_OK)
+        return cli_usage(command, "--plot needs cairo: %s, or leave --plot out", err.text);
     for (int i = 0; i < count && i < 63; i++) {
         inputs[i] = parser->argv[parser->first + i];
         if (cli_refuse_table(command, inputs[i])) return CLI_USAGE;

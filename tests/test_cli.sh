@@ -629,8 +629,32 @@ END
     rm -f -- *
     if ! built_with cairo; then
         run 2 fit missing.csv --plot p.svg
-        in_stderr 'built without it; leave --plot out'
+        in_stderr 'built without cairo; .*, or leave --plot out'
     fi
+    # What is opened when it is first needed may be gone then: all else goes on.
+    mkdir "$work/gone"
+    sed -n 's/^#define .* "\(.*\)"$/\1/p' "$build_root/library_files.h" >"$work/libraries"
+    while read -r library; do : >"$work/gone/$library"; done <"$work/libraries"
+    printf '\375\067zXZ\000\000' >points.csv.xz
+    printf '\211HDF\r\n\032\n' >points.h5
+    export LD_LIBRARY_PATH=$work/gone
+    run 0 fit "$iris" -k 2
+    while read -r library; do
+        case $library in
+            libcairo*)
+                run 2 fit missing.csv --plot p.svg
+                in_stderr "^kmgen fit: --plot needs cairo: cairo .*; install it .*, or leave --plot out"
+                name=cairo
+                ;;
+            libarchive*) run 1 fit points.csv.xz -k 2 && name=libarchive ;;
+            *) run 1 fit points.h5 -k 2 && name=HDF5 ;;
+        esac
+        in_stderr "$name is not there [(].*$library.*[)]; install it [(]Debian's package lib"
+        run 0 info
+        in_stdout "^$name +none: no .*$name is not there"
+    done <"$work/libraries"
+    unset LD_LIBRARY_PATH
+    rm -f points.csv.xz points.h5
     run 0 fit "$iris" -k 2..3 --threads 3
     if built_with OpenMP; then
         expect "threads are missed" test -z "$(grep OpenMP "$work/stderr")"

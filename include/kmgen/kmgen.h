@@ -137,6 +137,11 @@ typedef enum km_part {
 /// sentence that names it; without OpenMP all runs on one thread, with the same results.
 KM_API int km_built_with(km_part part);
 
+/// KM_OK where what needs that part can run: the library was built with it, and cairo, libarchive and HDF5, which are
+/// opened when something first needs them, are there. Else a sentence with the way out, and KM_ERROR_USAGE. From any
+/// thread.
+KM_API km_status km_part_check(km_part part, km_error *err);
+
 /// Large memory that a fit gave back is kept for the next one, which would else wait for the system to clear new
 /// pages (a third of a short fit). `bytes`: how much may be kept, 0: nothing, and what is kept is freed now; < 0:
 /// the default again, a sixteenth of the machine's memory and 512 MiB at most. The host's memory only; for the

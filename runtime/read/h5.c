@@ -4,10 +4,10 @@
 #include "../../base/size.h"
 #include "../../gen/spec_fields.h"
 #include "../memory.h"
+#include "hdf5_calls.h"
+#include "library_files.h"
 #include "reader.h"
 
-#define H5_USE_110_API
-#include <hdf5.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,6 +16,13 @@
 #include <unistd.h>
 
 enum { SLAB_BYTES = 4 << 20, NAMES_SIZE = 400 };
+
+km_hdf5_calls km_hdf5;
+
+km_status km_hdf5_open(km_status failed, const char *what, km_error *err) {
+    static km_library library = KM_LIBRARY("HDF5", KM_FILE_HDF5, "libhdf5-dev", KM_HDF5_CALLS, &km_hdf5);
+    return km_library_open(&library, failed, what, err);
+}
 
 // The library need not be built for several threads.
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -227,6 +234,7 @@ km_status km_h5_open(km_table *table, km_input *input, const km_data_params *par
             "%s: HDF5 is read from a file of its own, since its parts lie anywhere in it; write it to one, "
             "unpacked",
             input->name);
+    KM_TRY(km_hdf5_open(KM_ERROR_DATA, input->name, err));
     pthread_mutex_lock(&turn);
     H5Eget_auto2(H5E_DEFAULT, &print, &print_data); // a library does not print
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);

@@ -4,11 +4,10 @@
 // array alone, or `FILE:ARRAY` names it, which km_input_open unpacks.
 #include "../../base/size.h"
 #include "../memory.h"
+#include "archive_calls.h"
 #include "npy.h"
 #include "rows.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -361,6 +360,7 @@ km_status km_npz_open(km_table *table, km_input *input, const km_data_params *pa
     if (!km_npz_sniff(input))
         return km_fail(err, KM_ERROR_DATA, "%s is no .npz file: its first bytes are not those of a zip file",
                        input->name);
+    KM_TRY(km_archive_open(KM_ERROR_DATA, input->name, err));
     z.chunk = malloc(CHUNK_BYTES);
     if (!z.chunk) return km_fail_memory(err, "unpacking a zip file", CHUNK_BYTES);
     KM_TRY_GOTO(km_input_whole(&bytes, &size, &packed, input, err));

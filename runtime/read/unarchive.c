@@ -4,15 +4,23 @@
 #include "unpack.h"
 #include "../../base/error.h"
 #include "../../gen/spec_fields.h"
+#include "archive_calls.h"
+#include "library_files.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PACKED_BYTES = 1 << 16, NAMES_SIZE = 400 };
+
+km_archive_calls km_archive;
+
+km_status km_archive_open(km_status failed, const char *what, km_error *err) {
+    static km_library library =
+        KM_LIBRARY("libarchive", KM_FILE_ARCHIVE, "libarchive13", KM_ARCHIVE_CALLS, &km_archive);
+    return km_library_open(&library, failed, what, err);
+}
 
 typedef struct unarchive {
     km_input *source;
@@ -156,6 +164,7 @@ static km_status open_entry(unarchive *u, const char *part, km_error *err) {
 
 static km_status open_archive(void **state, km_input *source, const km_packing *packing, const char *part,
                               km_error *err) {
+    KM_TRY(km_archive_open(KM_ERROR_DATA, source->name, err));
     unarchive *u = *state = calloc(1, sizeof *u);
     if (!u) return km_fail_memory(err, "unpacking", sizeof *u);
     u->source = source;

@@ -2,14 +2,21 @@
 #include "picture.h"
 #include "../../base/text.h"
 #include "../file.h"
+#include "library_files.h"
 
-#include <cairo-pdf.h>
-#include <cairo-svg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #define PNG_SCALE 2.0
+
+km_cairo_calls km_cairo;
+
+km_status km_cairo_open(km_status failed, const char *what, km_error *err) {
+    static km_library library = KM_LIBRARY("cairo", KM_FILE_CAIRO, "libcairo2", KM_CAIRO_CALLS, &km_cairo);
+    return km_library_open(&library, failed, what, err);
+}
 
 // Strokes ---------------------------------------------------------------------------------------------------
 
@@ -144,6 +151,9 @@ km_status km_picture_write(const char *path, const km_picture *picture, km_error
     if (!format)
         return km_fail(err, KM_ERROR_USAGE, "cannot draw to %s: the name must end in .svg, .png or .pdf",
                        path);
+    char what[160];
+    snprintf(what, sizeof what, "cannot draw %.140s", path);
+    KM_TRY(km_cairo_open(KM_ERROR_USAGE, what, err));
     km_text text = {0};
     cairo_status_t drawn = format->draw(&text, picture);
     if (format->draw == draw_svg) add_words(&text, picture);

@@ -3,7 +3,7 @@
 #ifndef KM_RUNTIME_REPORT_PICTURE_H
 #define KM_RUNTIME_REPORT_PICTURE_H
 #include "../../base/error.h"
-#include <cairo.h>
+#include "cairo_calls.h"
 
 typedef struct km_colour {
     double red, green, blue;
