@@ -10,7 +10,6 @@
 typedef struct fit_job {
     km_spec spec;
     km_data *data;
-    km_data *part; // this rank's, where there are others; NULL
     double *init_rows;
     char *source_text;
     km_result *result;
@@ -81,17 +80,8 @@ static km_status open_data(fit_job *job, fit_options *options, km_error *err) {
     return status;
 }
 
-// The rows that this rank has of all.
-static km_status take_share(fit_job *job, km_error *err) {
-    const km_communicator *ranks = cli_ranks();
-    int64_t first, count;
-    if (!ranks) return KM_OK;
-    km_share_of(&first, &count, km_data_points(job->data), ranks->rank, ranks->size);
-    return km_data_range(&job->part, job->data, first, count, err);
-}
-
-// Spec and data, ready for km_fit: 0 or an exit status after a message.
-static int prepare(fit_job *job, fit_options *options, const cli_command *command) {
+// The spec, and all that is known before points are: 0 or an exit status after a message.
+static int prepare_spec(fit_job *job, fit_options *options, const cli_command *command) {
     km_error err = {""};
     km_status status = KM_OK;
     if (options->spec_path) status = km_spec_read(&job->spec, options->spec_path, &err);
@@ -113,13 +103,18 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     if (options->n_init) job->spec.n_init = options->n_init;
     if (options->refine) km_spec_set_refine(&job->spec, options->refine, NULL);
     if (!options->data.features) options->data.features = job->spec.features; // raw files need it
-    status = open_data(job, options, &err);
+    options->fit.communicator = options->output.communicator = options->data.communicator = cli_ranks();
+    return 0;
+}
+
+// The data, ready for km_fit. Ranks open them together.
+static int prepare(fit_job *job, fit_options *options) {
+    km_error err = {""};
+    km_status status = open_data(job, options, &err);
     if (status == KM_OK)
         status = km_output_params_check(&options->output, job->data, options->outputs[OUT_TABLE].path != NULL,
                                         &err);
-    if (status == KM_OK) status = take_share(job, &err);
     if (status == KM_OK) status = read_init(job, options, &err);
-    options->fit.communicator = options->output.communicator = cli_ranks();
     if (status == KM_OK && options->source) status = read_source(&job->source_text, options->source, &err);
     if (status == KM_OK) status = cli_tuning_read(&options->tuning, &err);
     options->fit.source_text = job->source_text;
@@ -146,7 +141,7 @@ static int dry_run(const fit_job *job, const fit_options *options) {
     km_plan plan;
     char *text = NULL;
     km_plan_init(&plan);
-    km_status status = km_fit_plan(&plan, &job->spec, job->part ? job->part : job->data, &options->fit, &err);
+    km_status status = km_fit_plan(&plan, &job->spec, job->data, &options->fit, &err);
     // A plan that does not fit the memory is shown first, then the error.
     if (cli_ranks() && plan.design != KM_DESIGN_NONE)
         printf("%lld ranks; the totals of a pass: %lld bytes on each\n", (long long)cli_ranks()->size,
@@ -202,7 +197,6 @@ static km_status write_output(int which, const char *path, const void *user, km_
     const fit_job *job = ((const fitted *)user)->job;
     const fit_options *options = ((const fitted *)user)->options;
     const km_result *result = job->result;
-    const km_data *data = job->part ? job->part : job->data;
     if (cli_ranks() && cli_ranks()->rank != 0 && which != OUT_LABELS) return KM_OK;
     switch (which) {
     case OUT_JSON:
@@ -210,7 +204,7 @@ static km_status write_output(int which, const char *path, const void *user, km_
     case OUT_MODEL:
         return km_predictor_write(path, result, result->selection.best, err);
     case OUT_LABELS:
-        return km_result_write_labels(path, result, data, &options->output, err);
+        return km_result_write_labels(path, result, job->data, &options->output, err);
     case OUT_CENTROIDS:
         return km_result_write_centroids(path, result, result->selection.best, err);
     case OUT_TABLE:
@@ -234,8 +228,7 @@ static km_status show(const void *user, km_error *err) {
 static int run_fit(fit_job *job, fit_options *options) {
     km_error err = {""};
     cli_interrupts_catch();
-    const km_data *data = job->part ? job->part : job->data;
-    km_status status = km_fit(&job->result, &job->spec, data, &options->fit, &err);
+    km_status status = km_fit(&job->result, &job->spec, job->data, &options->fit, &err);
     cli_progress_clear();
     // A compiler that the same Ctrl-C ended makes another error: what counts is that the user stopped the fit.
     if (status != KM_OK && (cli_interrupted() || status == KM_ERROR_INTERRUPTED)) {
@@ -295,14 +288,14 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (cli_fit_parse(&options, &parser, command, argc, argv)) return parser.exit;
     options.command = options.outputs[OUT_REPORT].path ? command_line(argc, argv) : NULL;
     km_spec_init(&job.spec);
-    int exit = cli_ranks_agree(prepare(&job, &options, command));
+    int exit = cli_ranks_agree(prepare_spec(&job, &options, command));
+    if (!exit) exit = cli_ranks_agree(prepare(&job, &options));
     if (!exit) exit = options.dry_run ? dry_run(&job, &options) : run_fit(&job, &options);
     see_to_rest(&job, &options);
     km_timing timing = {0};
     int shows_times = job.result && cli_verbose && !cli_quiet;
     if (shows_times) timing = job.result->timing;
     km_result_destroy(&job.result);
-    km_data_destroy(&job.part);
     km_data_destroy(&job.data);
     free(job.init_rows);
     free(job.source_text);

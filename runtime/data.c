@@ -6,6 +6,7 @@
 #include "unit.h"
 #include "../base/error.h"
 #include "../base/size.h"
+#include "read/ranks.h"
 #include "share.h"
 #include "unit.h"
 
@@ -69,9 +70,9 @@ static void name_files(char name[FILES_NAME_SIZE], const char *first, int64_t co
              size > most ? first + size - most : first, count - 1);
 }
 
-// `input` NULL: the files at `paths` are opened.
+// `input` NULL: the files at `paths` are opened. `share`: by all ranks, of which each may have its rows alone.
 static km_status open_table(km_data **out, const char *const *paths, int64_t count, km_input *input,
-                            const km_data_params *params, km_error *err) {
+                            const km_data_params *params, km_share *share, km_error *err) {
     char name[FILES_NAME_SIZE] = "";
     const char *path = paths ? paths[0] : NULL;
     if (count > 1) name_files(name, path, count);
@@ -84,12 +85,13 @@ static km_status open_table(km_data **out, const char *const *paths, int64_t cou
                                                         : path,
                                err));
     KM_TRY_GOTO(input       ? km_table_read_input(&data->table, input, params, err)
-                : count > 1 ? km_table_open_files(&data->table, paths, count, params, err)
-                            : km_table_open(&data->table, path, params, err));
+                : share     ? km_table_open_share(&data->table, paths, count, params, share, err)
+                : count > 1 ? km_table_open_files(&data->table, paths, count, params, NULL, err)
+                            : km_table_open(&data->table, path, params, NULL, err));
     data->n = data->table.rows;
     data->is_piece = input && input->line;
-    KM_TRY_GOTO(km_data_treat_missing(data, params, err));
-    if (data->table.weights) KM_TRY_GOTO(km_data_take_weights(data, err));
+    KM_TRY_GOTO(km_data_treat_missing(data, params, share, err));
+    if (data->table.weights) KM_TRY_GOTO(km_data_take_weights(data, share, err));
     if (params->weights) KM_TRY_GOTO(km_data_read_weights(data, params->weights, err));
     *out = data;
 done:
@@ -99,6 +101,33 @@ done:
     else
         *out = NULL;
     km_data_destroy(&data);
+    return status;
+}
+
+// The rows of this rank: those that were read, or a part of all.
+static km_status open_by_ranks(km_data **out, const char *const *paths, int64_t count,
+                               const km_data_params *params, km_error *err) {
+    const km_communicator *ranks = params->communicator;
+    km_share share = {.ranks = ranks};
+    km_data *whole = NULL;
+    int64_t first, own;
+    km_status status = open_table(&whole, paths, count, NULL, params, &share, err);
+    status = km_share_agree(&share, status, err);
+    if (status == KM_OK && whole->table.rows_all) {
+        *out = whole;
+        return KM_OK;
+    }
+    if (status == KM_OK) {
+        km_share_of(&first, &own, whole->n, ranks->rank, ranks->size);
+        status = km_data_range(out, whole, first, own, err);
+        status = km_share_agree(&share, status, err);
+    }
+    if (status == KM_OK)
+        (*out)->base = whole; // goes with it
+    else {
+        km_data_destroy(out);
+        km_data_destroy(&whole);
+    }
     return status;
 }
 
@@ -120,12 +149,14 @@ km_status km_data_open_files(km_data **out, const char *const *paths, int64_t co
         return km_fail(err, KM_ERROR_USAGE, "points and weights cannot both come from standard input");
     if (params->weights && params->weights_column)
         return km_fail(err, KM_ERROR_USAGE, "weights come from a file or from a column; give one of them");
-    return open_table(out, paths, count, NULL, params, err);
+    km_error unasked = {{0}}; // ranks tell each other the sentence
+    if (params->communicator) return open_by_ranks(out, paths, count, params, err ? err : &unasked);
+    return open_table(out, paths, count, NULL, params, NULL, err);
 }
 
 km_status km_data_open_input(km_data **out, km_input *input, const km_data_params *params, km_error *err) {
     *out = NULL;
-    return open_table(out, NULL, 1, input, params, err);
+    return open_table(out, NULL, 1, input, params, NULL, err);
 }
 
 // Looking ----------------------------------------------------------------------------------------------------

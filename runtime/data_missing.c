@@ -6,6 +6,7 @@
 #include "data_state.h"
 #include "memory.h"
 #include "missing.h"
+#include "share.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -114,14 +115,14 @@ static km_status say_missing(const km_data *data, const km_data_params *params, 
     return KM_OK;
 }
 
-km_status km_data_treat_missing(km_data *data, const km_data_params *params, km_error *err) {
+km_status km_data_treat_missing(km_data *data, const km_data_params *params, km_share *share, km_error *err) {
     km_missing mode = params->missing;
     data->drops = mode == KM_MISSING_DROP;
     KM_TRY(take_fills(data, params, err));
     if (mode == KM_MISSING_REFUSE) KM_TRY(km_missing_refuse(&data->table, data->name, data->fill, err));
     if (mode == KM_MISSING_DROP) KM_TRY(drop_rows(data, err));
     if ((mode == KM_MISSING_MEAN || mode == KM_MISSING_MEDIAN) && !data->fill)
-        KM_TRY(km_missing_fills(&data->fill, &data->table, data->name, mode, err));
+        KM_TRY(km_missing_fills(&data->fill, &data->table, data->name, mode, share, err));
     KM_TRY(list_prepared(data, err));
     return mode == KM_MISSING_KEEP ? KM_OK : say_missing(data, params, err);
 }

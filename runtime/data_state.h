@@ -39,11 +39,12 @@ km_status km_data_create(km_data **out, const char *name, km_error *err);
 km_status km_data_check_weights(const double *weights, int64_t n, const km_table *table, const char *file,
                                 km_error *err);
 // The weights that the table has in a column.
-km_status km_data_take_weights(km_data *data, km_error *err);
+km_status km_data_take_weights(km_data *data, struct km_share *share, km_error *err);
 // The weights that a file has, one a row.
 km_status km_data_read_weights(km_data *data, const char *path, km_error *err);
 
 // Refuses, drops or fills in missing values, as params->missing says.
-km_status km_data_treat_missing(km_data *data, const km_data_params *params, km_error *err);
+km_status km_data_treat_missing(km_data *data, const km_data_params *params, struct km_share *share,
+                                km_error *err);
 
 #endif

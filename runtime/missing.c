@@ -2,21 +2,31 @@
 #include "missing.h"
 #include "../base/text.h"
 #include "memory.h"
+#include "share.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-// Values that are there of column f, into `out` with room for all rows.
-static int64_t read_column(double *out, const km_table *table, int64_t f) {
+static int64_t rows_of(const km_table *table) {
+    return table->rows_all ? table->rows_all : table->rows;
+}
+
+// Values that are there of column f, into `out` with room for all rows: where ranks have a part of them, of all ranks.
+static km_status read_column(double *out, int64_t *count, const km_table *table, int64_t f, km_share *share,
+                             km_error *err) {
     km_table column = *table;
-    int64_t source = table->picks ? table->picks[f] : f, count = 0;
+    int64_t source = table->picks ? table->picks[f] : f, rows = rows_of(table);
     column.picks = &source;
     column.columns = 1;
-    km_table_read(out, &column, 0, table->rows, KM_FLOAT64);
-    for (int64_t i = 0; i < table->rows; i++)
-        if (!isnan(out[i])) out[count++] = out[i];
-    return count;
+    if (table->rows_all) memset(out, 0, (size_t)rows * sizeof *out);
+    km_table_read(out + table->first_of_all, &column, 0, table->rows, KM_FLOAT64);
+    if (table->rows_all) KM_TRY(km_share_sum(share, out, rows, err));
+    *count = 0;
+    for (int64_t i = 0; i < rows; i++)
+        if (!isnan(out[i])) out[(*count)++] = out[i];
+    return KM_OK;
 }
 
 // Partly sorts: values[k] is the one that sorting puts there, and nothing before it is larger (Hoare's selection).
@@ -57,8 +67,8 @@ static double mean_of(const double *values, int64_t count) {
 }
 
 km_status km_missing_fills(double **out, const km_table *table, const char *file, km_missing mode,
-                           km_error *err) {
-    int64_t d = table->columns, bytes = (table->rows + d) * (int64_t)sizeof(double);
+                           km_share *share, km_error *err) {
+    int64_t d = table->columns, bytes = (rows_of(table) + d) * (int64_t)sizeof(double);
     *out = NULL;
     if (table->csr)
         return km_fail(
@@ -66,12 +76,18 @@ km_status km_missing_fills(double **out, const km_table *table, const char *file
             "%s is sparse, where missing values are refused or their rows dropped (--missing drop); "
             "what is not written is 0",
             file);
-    KM_TRY(km_host_check("a column's values", bytes, err));
-    double *values = malloc((size_t)table->rows * sizeof *values + 1),
-           *fills = malloc((size_t)d * sizeof *fills);
-    km_status status = values && fills ? KM_OK : km_fail_memory(err, "a column's values", bytes);
+    km_status status = km_host_check("a column's values", bytes, err);
+    double *values = NULL, *fills = NULL;
+    if (status == KM_OK) {
+        values = malloc((size_t)rows_of(table) * sizeof *values + 1);
+        fills = malloc((size_t)d * sizeof *fills);
+        if (!values || !fills) status = km_fail_memory(err, "a column's values", bytes);
+    }
+    if (table->rows_all) status = km_share_agree(share, status, err);
     for (int64_t f = 0; f < d && status == KM_OK; f++) {
-        int64_t count = read_column(values, table, f);
+        int64_t count = 0;
+        status = read_column(values, &count, table, f, share, err);
+        if (status != KM_OK) break;
         if (count) {
             fills[f] = mode == KM_MISSING_MEAN ? mean_of(values, count) : median_of(values, count);
             continue;
@@ -128,6 +144,7 @@ km_status km_missing_refuse(const km_table *table, const char *file, const doubl
             if (isnan(values[f]) && !(fill && !isnan(fill[f]))) column = f;
     }
     free(values);
+    if (column < 0) return KM_OK; // another rank has it
     char place[KM_PLACE_SIZE], *counts = NULL;
     KM_TRY(km_missing_counts(&counts, table, fill, err));
     km_status status = km_fail(err, KM_ERROR_DATA,

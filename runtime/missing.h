@@ -4,10 +4,12 @@
 #define KM_RUNTIME_MISSING_H
 #include "read/reader.h"
 
-// The mean or the median of each column's values that are there: `columns` numbers, the caller's to free.
-// KM_ERROR_DATA: a column has none.
+struct km_share;
+
+// The mean or the median of each column's values that are there: `columns` numbers, the caller's to free. `share`: of a
+// table that has the rows of one rank. KM_ERROR_DATA: a column has none.
 km_status km_missing_fills(double **out, const km_table *table, const char *file, km_missing mode,
-                           km_error *err);
+                           struct km_share *share, km_error *err);
 
 // KM_ERROR_DATA with the first missing value's place and the counts of all columns, where text has any that `fill`
 // (NULL: none) leaves.

@@ -21,6 +21,23 @@ for _ in range(200011):
     values.extend(c + random.gauss(0, 1) for c in random.choice(centres))
 open("x.f32", "wb").write(values.tobytes())
 open("w.f64", "wb").write(array.array("d", (random.choice((0, 0.5, 1, 2)) for _ in range(200011))).tobytes())
+def text(name, first, count, end, quoted, bad=None):
+    """Rows first.. of the points, with quoted words, blank lines, and no newline at the end."""
+    words = ('w', '"a\n,b"', '"\n""c"') if quoted else ("w", "v")
+    with open(name, "w", newline="") as out:
+        out.write("word,x,y,z,t" + end)
+        for i in range(first, first + count):
+            if i == bad:
+                out.write("w,1,2,oops,4" + end)
+            row = ",".join(f"{v:.4g}" for v in values[4 * i:4 * i + 4])
+            out.write(f"{words[i % len(words)]},{row}" + (end if i + 1 < first + count else ""))
+            if i % 1000 == 7:
+                out.write(end + " " + end)
+text("x.csv", 0, 200011, "\n", True)
+text("part-0.csv", 0, 90000, "\r\n", False)
+text("part-1.csv", 90000, 110011, "\n", True)
+text("bad.csv", 0, 200011, "\n", True, 150000)
+text("few.csv", 0, 40, "\n", False)
 values[4 * 150000 + 2] = float("nan")
 open("bad.f32", "wb").write(values.tobytes())
 PYTHON
@@ -64,6 +81,12 @@ tail -c +1600017 x.f32 >part-1.f32
 compare files 'part-?.f32'
 compare weights x.f32 --weights w.f64 --labels-of all
 [ -n "$all" ] && compare cosine x.f32 --metric cosine
+binary=("${fit[@]}")
+fit=(fit -k '2..5' --n-init 2 --max-iter 10)
+compare text x.csv
+compare 'texts' 'part-?.csv' --one-hot word
+compare 'few lines' few.csv
+fit=("${binary[@]}")
 
 # A fit that ranks began goes on alone, and the other way round: the digest is that of one that was never ended.
 long=(fit --features 4 -k 2..5 --n-init 30 --max-iter 10 x.f32 --set concurrent_restarts=1)
@@ -99,6 +122,13 @@ ranks 3 "${fit[@]}" bad.f32 --json many.json
 expect 'a bad row: exit status' [ "$status" = 1 ]
 expect 'a bad row: one sentence, by rank and row' says_once 'rank 1 of 3: .*row 150001, column 3: the value is missing'
 expect 'a bad row: nothing is written' [ ! -e many.json ]
+run fit -k 2 bad.csv
+line=$(grep -o 'row [0-9]*' stderr)
+ranks 3 fit -k 2 bad.csv --json many.json
+expect 'a bad line: exit status' [ "$status" = 1 ]
+expect 'a bad line: one sentence, by rank and line' \
+    says_once "rank [12] of 3: bad.csv: $line, column 4 (z): \"oops\" is no number"
+expect 'a bad line: nothing is written' [ ! -e many.json ]
 ranks 3 "${fit[@]}" none.f32
 expect 'no file: one sentence' says_once 'none.f32'
 ranks 2 "${fit[@]}" x.f32 -o t.csv

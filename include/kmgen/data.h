@@ -65,6 +65,8 @@ typedef enum km_header_mode {
     KM_HEADER_SKIP, ///< A header whose names do not name features, so that columns count by their position.
 } km_header_mode;
 
+struct km_communicator; // <kmgen/fit.h>
+
 /// How a table is read.
 typedef struct km_data_params {
     /// "npy", "npz", "h5", "mtx", "svmlight", "csv", "tsv", "f32", "f64". Default NULL: by the file's name, then its
@@ -102,6 +104,10 @@ typedef struct km_data_params {
     const km_feature *prepared;
     /// What the indices of svmlight count from, 0 or 1. Default -1: from 0 where one is 0, else from 1.
     int32_t base;
+    /// Ranks that all open these files alike: each has its rows of all, as km_share_of says, and only these are parsed
+    /// of a text that is not packed. What is wrong in the rows of one is the error of all. km_data_params.weights is
+    /// read by all. Default NULL: all rows.
+    const struct km_communicator *communicator;
     int64_t threads;   ///< CPU threads that parse text. Default 0: all cores. Never changes what is read.
     const km_log *log; ///< What is assumed, left out, and counted. Default: NULL, silent.
     /// Asked now and then while text is parsed; what is not 0 stops it: KM_ERROR_INTERRUPTED. Default NULL.

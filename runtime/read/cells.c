@@ -43,10 +43,13 @@ static inline uint64_t ends_of_window(const unsigned char *at, unsigned char del
 #endif
 }
 
+uint64_t km_cells_ends(const unsigned char *at, int64_t count, unsigned char delimiter) {
+    return count >= WINDOW ? ends_of_window(at, delimiter) : ends_of_few(at, count, delimiter);
+}
+
 static void look(km_cells *c, const unsigned char *at) {
-    int64_t left = c->end - at;
     c->window = at;
-    c->ends = left >= WINDOW ? ends_of_window(at, c->delimiter) : ends_of_few(at, left, c->delimiter);
+    c->ends = km_cells_ends(at, c->end - at, c->delimiter);
 }
 
 // The first byte from `at` on that ends a plain cell, or the block's end.

@@ -43,6 +43,9 @@ typedef struct km_cells {
 km_record_state km_cells_next(km_cells *cells);
 void km_cells_free(km_cells *cells);
 
+// Which of `count` bytes, 64 at most, may end a cell: bit i for byte i.
+uint64_t km_cells_ends(const unsigned char *at, int64_t count, unsigned char delimiter);
+
 // Behind the last record that ends in begin .. end, where a record begins at `begin`; NULL: none ends there.
 const unsigned char *km_cells_cut(const unsigned char *begin, const unsigned char *end);
 

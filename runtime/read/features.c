@@ -8,7 +8,7 @@
 #include "../../base/text.h"
 #include "../../gen/spec_fields.h"
 #include "../memory.h"
-#include "text.h"
+#include "ranks.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -35,32 +35,69 @@ enum { RISING_ROWS_MIN = 16 };
 
 // Numbers that rise by whole steps through all rows are ids, unless there is nothing else but what holds no numbers.
 static void find_ids(km_parse *p) {
-    int64_t left = 0;
+    int64_t left = 0, n = km_parse_rows_all(p);
     for (int64_t s = 0; s < p->slots_count; s++) {
         km_slot *slot = &p->slots[s];
-        slot->is_open &= slot->texts > 0 || slot->missing == p->table->rows;
+        slot->is_open &= slot->texts > 0 || slot->missing == n;
         if (slot->is_open) continue;
-        slot->is_watched &= !slot->is_falling && !slot->is_broken && p->table->rows >= RISING_ROWS_MIN;
+        slot->is_watched &= !slot->is_falling && !slot->is_broken && n >= RISING_ROWS_MIN;
         left += !slot->is_watched && !slot->is_weight;
     }
     for (int64_t s = 0; s < p->slots_count && !left; s++) p->slots[s].is_watched = 0;
 }
 
+// What a column of whole numbers holds.
+typedef struct whole {
+    double is_whole, low, high;
+} whole;
+
+static whole whole_of(const km_parse *p, int64_t s) {
+    whole w = {1, INFINITY, -INFINITY};
+    for (int64_t i = 0; i < p->table->rows && w.is_whole != 0; i++) {
+        double value = km_parse_value(p, p->values, i * p->slots_count + s);
+        w.is_whole = value == floor(value); // NaN is none
+        w.low = fmin(w.low, value);
+        w.high = fmax(w.high, value);
+    }
+    return w;
+}
+
+// Of the rows of all ranks.
+static whole whole_of_all(const km_parse *p, int64_t s) {
+    enum { NUMBERS = sizeof(whole) / sizeof(double) };
+    whole w = whole_of(p, s), none = {0, 0, 0};
+    if (!p->part) return w;
+    double *all = km_parse_of_ranks(p, &w.is_whole, NUMBERS);
+    if (!all) return none;
+    for (int64_t r = 0; r < p->part->share->ranks->size; r++) {
+        if (all[r * NUMBERS] == 0) w.is_whole = 0;
+        w.low = fmin(w.low, all[r * NUMBERS + 1]);
+        w.high = fmax(w.high, all[r * NUMBERS + 2]);
+    }
+    free(all);
+    return w;
+}
+
+// The numbers of all rows.
+static int take_column(double *out, const km_parse *p, int64_t s) {
+    int64_t n = km_parse_rows_all(p), first = km_parse_first(p);
+    memset(out, 0, (size_t)n * sizeof *out);
+    for (int64_t i = 0; i < p->table->rows; i++)
+        out[first + i] = km_parse_value(p, p->values, i * p->slots_count + s);
+    return !p->part || km_share_sum(p->part->share, out, n, NULL) == KM_OK;
+}
+
 // Whether whole numbers differ in nearly all rows: more than 99 of 100.
 static int nearly_all_differ(const km_parse *p, int64_t s) {
-    int64_t n = p->table->rows, different = 1;
-    double low = INFINITY, high = -INFINITY;
+    int64_t n = km_parse_rows_all(p), different = 1;
     if (n < 100) return 0;
-    for (int64_t i = 0; i < n; i++) {
-        double value = km_parse_value(p, p->values, i * p->slots_count + s);
-        if (value != floor(value)) return 0; // NaN, too
-        low = fmin(low, value);
-        high = fmax(high, value);
-    }
-    if (high - low < 0.99 * (double)n) return 0;
+    whole w = whole_of_all(p, s);
+    if (w.is_whole == 0 || w.high - w.low < 0.99 * (double)n) return 0;
     double *sorted = malloc((size_t)n * sizeof *sorted);
-    if (!sorted) return 0; // a warning less
-    for (int64_t i = 0; i < n; i++) sorted[i] = km_parse_value(p, p->values, i * p->slots_count + s);
+    if (!km_parse_all_have(p, sorted != NULL) || !take_column(sorted, p, s)) {
+        free(sorted);
+        return 0; // a warning less
+    }
     qsort(sorted, (size_t)n, sizeof *sorted, km_by_value);
     for (int64_t i = 1; i < n; i++) different += sorted[i] != sorted[i - 1];
     free(sorted);
@@ -257,7 +294,7 @@ static km_status lay_out(km_parse *p, const feature *features, int64_t count) {
     int is_same = count == width, grows = count > width;
     for (int64_t i = 0; i < count && is_same; i++)
         is_same = features[i].slot == i && p->slots[i].kind != KM_COLUMN_CATEGORY;
-    if (is_same) return KM_OK;
+    if (is_same || n == 0) return KM_OK;
     if (km_mul_overflows(&bytes, n, count * km_type_bytes(p->params->type))) bytes = INT64_MAX;
     double *row = malloc((size_t)width * sizeof *row + 1);
     unsigned char *to = p->values;
@@ -286,7 +323,7 @@ static km_status finish(km_parse *p) {
     feature *features = NULL;
     int64_t count;
     km_status status;
-    if (table->rows == 0)
+    if (km_parse_rows_all(p) == 0)
         return km_fail(p->err, KM_ERROR_DATA,
                        p->has_header ? "%s has a header and no rows" : "%s has no rows", p->file);
     if (p->params->numbers_only && !p->params->columns && !p->params->names) {
@@ -321,10 +358,14 @@ done:
 static km_status text_open(km_table *table, km_input *input, const km_data_params *params, char delimiter,
                            km_error *err) {
     km_parse p;
+    km_input range;
     km_status status = km_parse_open(&p, input, params, delimiter, err);
     p.table = table;
+    p.part = input->part_of_rows;
     if (status == KM_OK) status = km_parse_choose(&p);
+    if (status == KM_OK && p.part) status = km_parse_part(&p, &range);
     if (status == KM_OK) status = km_parse_rows(&p);
+    if (p.part) status = km_parse_join(&p, status);
     if (status == KM_OK) status = finish(&p);
     km_parse_close(&p);
     return status;

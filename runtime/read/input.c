@@ -16,6 +16,7 @@
 
 static km_status read_bytes(int64_t *got, void *out, int64_t size, km_input *input, km_error *err) {
     ssize_t count;
+    if (input->is_range) size = km_min(size, input->size - input->taken);
     do {
         count = read(input->fd, out, (size_t)size);
     } while (count < 0 && errno == EINTR);

@@ -68,6 +68,17 @@ static km_status note_line(block *b, int64_t line, km_error *err) {
     return KM_OK;
 }
 
+static km_status many_categories(const km_parse *p, const km_slot *slot, km_error *err) {
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: column %" PRId64 " (%s) has more than %d different texts, too many to be categories; "
+                   "leave it out of --one-hot",
+                   p->file, slot->column + 1, km_parse_name(p, slot->column), KM_CATEGORIES_MAX);
+}
+
+km_status km_parse_many_categories(const km_parse *p, const km_slot *slot) {
+    return many_categories(p, slot, p->err);
+}
+
 static km_status store_category(double *value, slot_part *part, const km_slot *slot, const km_cell *cell,
                                 const km_parse *p, km_error *err) {
     *value = NAN;
@@ -79,11 +90,7 @@ static km_status store_category(double *value, slot_part *part, const km_slot *s
                          ? km_dict_find(&slot->categories, cell->text, cell->size)
                          : km_dict_add(&part->categories, cell->text, cell->size, KM_CATEGORIES_MAX);
     if (number == -2) return km_fail_memory(err, "categories", KM_CATEGORIES_MAX * 64);
-    if (number < 0 && !slot->is_given)
-        return km_fail(err, KM_ERROR_DATA,
-                       "%s: column %" PRId64 " (%s) has more than %d different texts, too many to be "
-                       "categories; leave it out of --one-hot",
-                       p->file, slot->column + 1, km_parse_name(p, slot->column), KM_CATEGORIES_MAX);
+    if (number < 0 && !slot->is_given) return many_categories(p, slot, err);
     part->unknown += number < 0;
     *value = (double)number;
     return KM_OK;
@@ -167,8 +174,8 @@ static km_status check_record(const km_parse *p, km_record_state record, const k
     if (record != KM_RECORD_READ) return km_parse_refuse(p, record, cells, err);
     if (cells->count == p->columns_count) return KM_OK;
     // Few cells in the first row and more in the next: a title, a comment, or Excel's "sep=;".
-    int is_title =
-        cells->first_line == p->body_line && cells->count > p->columns_count && p->columns_count <= 2;
+    int is_title = !p->is_later && cells->first_line == p->body_line && cells->count > p->columns_count &&
+                   p->columns_count <= 2;
     return km_fail(err, KM_ERROR_DATA,
                    "%s: row %" PRId64 " has %" PRId64 " cells, but row %" PRId64 " has %" PRId64
                    "; every row needs the same%s",
@@ -256,11 +263,7 @@ static km_status join_categories(km_parse *p, km_slot *slot, int64_t s, const bl
         const char *text = own->texts[i];
         int64_t number = km_dict_add(&slot->categories, text, (int64_t)strlen(text), KM_CATEGORIES_MAX);
         if (number == -2) return km_fail_memory(p->err, "categories", KM_CATEGORIES_MAX * 64);
-        if (number == -1)
-            return km_fail(p->err, KM_ERROR_DATA,
-                           "%s: column %" PRId64 " (%s) has more than %d different texts, too many to be "
-                           "categories; leave it out of --one-hot",
-                           p->file, slot->column + 1, km_parse_name(p, slot->column), KM_CATEGORIES_MAX);
+        if (number == -1) return km_parse_many_categories(p, slot);
         numbers[i] = (double)number;
     }
     for (int64_t i = 0; i < b->rows; i++) {
@@ -286,6 +289,7 @@ static km_status join_slots(km_parse *p, const block *b) {
         if (slot->is_watched && b->rows) {
             slot->is_falling |= part->is_falling || part->first <= slot->last;
             slot->is_broken |= part->is_broken;
+            if (isnan(slot->first)) slot->first = part->first;
             slot->last = part->last;
         }
         if (slot->kind == KM_COLUMN_CATEGORY && !slot->is_given) KM_TRY(join_categories(p, slot, s, b));
@@ -336,7 +340,7 @@ static km_status parse_batches(km_parse *p, block *blocks, int threads) {
             blocks[i].begin = batch.starts[i] < body ? body : batch.starts[i];
             blocks[i].end = batch.starts[i + 1] < body ? body : batch.starts[i + 1];
             blocks[i].first_line = 1;
-            blocks[i].skips_blank = p->table->rows == 0 && i == 0 && !p->has_header;
+            blocks[i].skips_blank = p->table->rows == 0 && i == 0 && !p->has_header && !p->is_later;
         }
         km_status ahead = KM_OK;
 #pragma omp parallel for num_threads(threads) schedule(dynamic) if (batch.count > 1 && threads > 1)
@@ -362,7 +366,7 @@ km_status km_parse_rows(km_parse *p) {
     block *blocks = calloc(KM_BATCH_MAX, sizeof *blocks);
     if (!blocks) return km_fail_memory(p->err, "reading text", KM_BATCH_MAX * (int64_t)sizeof *blocks);
     int threads = (int)km_min(km_host_threads(p->params->threads), KM_BATCH_MAX);
-    for (int64_t s = 0; s < p->slots_count; s++) p->slots[s].last = NAN;
+    for (int64_t s = 0; s < p->slots_count; s++) p->slots[s].first = p->slots[s].last = NAN;
     km_status status = parse_batches(p, blocks, threads);
     for (int64_t i = 0; i < KM_BATCH_MAX; i++) {
         parts_clear(&blocks[i], p->slots_count);
@@ -373,6 +377,7 @@ km_status km_parse_rows(km_parse *p) {
     }
     free(blocks);
     KM_TRY(status);
+    if (p->part && !p->has_end) return KM_OK; // blank lines at its end are rows, too
     p->table->rows -= p->trailing_blank;
     if (p->trailing_blank) p->slots[0].missing -= p->trailing_blank;
     return KM_OK;

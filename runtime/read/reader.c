@@ -138,12 +138,14 @@ km_status km_table_read_input(km_table *table, km_input *input, const km_data_pa
     return read_table(table, reader, input, params, err);
 }
 
-km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err) {
+km_status km_table_open(km_table *table, const char *path, const km_data_params *params,
+                        const struct km_text_part *part, km_error *err) {
     const km_reader *reader;
     km_input input;
     *table = (km_table){0};
     KM_TRY(reader_of(&reader, params, err));
     KM_TRY(km_input_open(&input, path, err));
+    input.part_of_rows = part;
     km_status status = choose_reader(&reader, &input, params, err);
     if (status == KM_OK) status = read_table(table, reader, &input, params, err);
     km_input_close(&input);

@@ -59,6 +59,8 @@ typedef struct km_table {
     int64_t *missing;        // missing values of each column; NULL: they were not counted
     km_feature *prepared;    // how each column is made; NULL: it is a column of the file as it is
     double parse_ms;         // from text to values, with reading it
+    int64_t rows_all,
+        first_of_all; // of a text of which each rank has some rows: those of all, the first of this one
     // Several files, whose rows stand one below the other (together.c): `base`, strides and lines are each file's own.
     struct km_table *files; // NULL: it is one
     int64_t files_count;
@@ -101,8 +103,10 @@ typedef struct km_input {
     int64_t line;       // of the first byte, or row, where the input is a part of a table; 0 means 1
     char *file;         // where a path is FILE:PART, the file ...
     const char *part; // ... and the part, which the reader has to find; NULL: none is named, or it was found
-    struct km_unpacker *unpacker; // NULL: bytes are those of the file
-    const unsigned char *memory;  // `size` bytes in the place of a file; NULL: there is one
+    struct km_unpacker *unpacker;            // NULL: bytes are those of the file
+    const unsigned char *memory;             // `size` bytes in the place of a file; NULL: there is one
+    int is_range;                            // only `size` bytes are read
+    const struct km_text_part *part_of_rows; // of a text: the rows that are read (ranks.h); NULL: all
 } km_input;
 
 km_status km_input_open(km_input *input, const char *path, km_error *err);
@@ -151,11 +155,14 @@ typedef struct km_reader {
                                                          const km_data_params *params, km_error *err);
 KM_READERS(KM_READER)
 
-// Opens with params->format, else by the file's extension, else by content.
-km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err);
-// Several files with the same columns, as one. KM_ERROR_DATA names the one that has others.
+// Opens with params->format, else by the file's extension, else by content. `part`: the rows of a text that are read;
+// NULL: all.
+km_status km_table_open(km_table *table, const char *path, const km_data_params *params,
+                        const struct km_text_part *part, km_error *err);
+// Several files with the same columns, as one; `parts`: of each file, or NULL. KM_ERROR_DATA names the one that has
+// others.
 km_status km_table_open_files(km_table *table, const char *const *paths, int64_t count,
-                              const km_data_params *params, km_error *err);
+                              const km_data_params *params, const struct km_text_part *parts, km_error *err);
 // Which of the files a row is in.
 int64_t km_table_file_of(const km_table *table, int64_t row);
 // The name of that format, static text; NULL: there is none, or params->format names none.

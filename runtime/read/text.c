@@ -554,17 +554,22 @@ static km_status find_decimal(km_parse *p, const unsigned char *end) {
     return scan_head(p, end, 1); // it had records before
 }
 
+km_status km_parse_header(km_parse *p) {
+    int64_t *picks = NULL, count = 0;
+    KM_TRY(pick(&picks, &count, p, p->params->header == KM_HEADER_NO ? NULL : p->first_row));
+    p->has_header = find_header(p, picks, count);
+    free(picks);
+    if (p->has_header) return KM_OK;
+    p->body_offset = p->mark_size; // what the first row holds are no names
+    p->body_line = p->blocks.input->line ? p->blocks.input->line : 1;
+    return KM_OK;
+}
+
 km_status km_parse_choose(km_parse *p) {
     int64_t *picks = NULL, count = 0;
     km_status status;
-    KM_TRY_GOTO(pick(&picks, &count, p, p->params->header == KM_HEADER_NO ? NULL : p->first_row));
-    p->has_header = find_header(p, picks, count);
-    if (!p->has_header) { // what the first row holds are no names
-        p->body_offset = p->mark_size;
-        p->body_line = p->blocks.input->line ? p->blocks.input->line : 1;
-        free(picks);
-        KM_TRY_GOTO(pick(&picks, &count, p, NULL));
-    }
+    KM_TRY(km_parse_header(p));
+    KM_TRY_GOTO(pick(&picks, &count, p, p->has_header ? p->first_row : NULL));
     KM_TRY_GOTO(by_names(p) ? choose_prepared(p, picks, count) : choose_by_kind(p, picks, count));
 done:
     free(picks);

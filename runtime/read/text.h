@@ -16,7 +16,7 @@ typedef struct km_slot {
     // Of all rows:
     int64_t missing, unknown, texts;
     int is_falling, is_broken; // some value is not above the one before; is no whole number
-    double first, last;
+    double first, last;        // NaN: none
 } km_slot;
 
 // Once all rows were seen.
@@ -36,8 +36,11 @@ typedef struct km_parse {
     char **first_row;  // its cells
     int64_t columns_count, first_line;
     int has_header;
-    int64_t body_offset, body_line; // of the first row of values, in the blocks' buffer
-    km_scan scan;                   // of the head, a megabyte or more, without the first row
+    int64_t body_offset, body_line;  // of the first row of values, in the blocks' buffer
+    const struct km_text_part *part; // the rows that are read, where ranks share them (ranks.h); NULL: all
+    int is_later;                    // ... there are rows before them
+    int has_end;                     // ... there are none behind them, as without a part
+    km_scan scan;                    // of the head, a megabyte or more, without the first row
     km_slot *slots;
     int64_t slots_count;
     unsigned char *values; // rows x slots_count, of params->type
@@ -53,7 +56,9 @@ km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *para
 void km_parse_close(km_parse *p);
 // The column's name, or NULL.
 const char *km_parse_name(const km_parse *p, int64_t column);
-// Decides which columns are kept.
+// Finds the header, and where rows begin.
+km_status km_parse_header(km_parse *p);
+// The same, and decides which columns are kept.
 km_status km_parse_choose(km_parse *p);
 // Parses all rows into p->values and p->table.
 km_status km_parse_rows(km_parse *p);
@@ -92,6 +97,8 @@ km_status km_parse_each(km_parse *p, km_record_user *use, void *user);
 // What to do about a cell that is a number but for a currency, a percent sign or marks between thousands; NULL: it is
 // no such cell.
 const char *km_parse_mark_advice(const char *cell);
+// Refuses a column of categories that has more of them than may be.
+km_status km_parse_many_categories(const km_parse *p, const km_slot *slot);
 // Refuses the cell of a slot.
 km_status km_parse_bad_cell(const km_parse *p, int64_t slot, const km_cells *cells, km_error *err);
 

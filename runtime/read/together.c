@@ -2,7 +2,7 @@
 // Several files that are one table: rows in the order of the files.
 #include "../../base/error.h"
 #include "../../base/size.h"
-#include "reader.h"
+#include "ranks.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static km_status join(km_table *table, km_error *err) {
 }
 
 static km_status open_one(km_table *table, int64_t i, const char *path, const km_data_params *params,
-                          km_error *err) {
+                          const struct km_text_part *part, km_error *err) {
     km_table *file = &table->files[i];
     km_data_params own = *params;
     const km_table *first = &table->files[0];
@@ -92,7 +92,7 @@ static km_status open_one(km_table *table, int64_t i, const char *path, const km
         own.prepared = first->prepared;
         own.columns = own.exclude = own.one_hot = NULL;
     }
-    KM_TRY(km_table_open(file, path, &own, err));
+    KM_TRY(km_table_open(file, path, &own, part, err));
     table->files_count = i + 1;
     file->file = strdup(path);
     if (!file->file) return km_fail_memory(err, "a file's name", (int64_t)strlen(path));
@@ -105,14 +105,15 @@ static km_status open_one(km_table *table, int64_t i, const char *path, const km
 }
 
 km_status km_table_open_files(km_table *table, const char *const *paths, int64_t count,
-                              const km_data_params *params, km_error *err) {
+                              const km_data_params *params, const km_text_part *parts, km_error *err) {
     *table = (km_table){0};
     table->files = calloc((size_t)count, sizeof *table->files);
     table->starts = calloc((size_t)count + 1, sizeof *table->starts);
     km_status status = table->files && table->starts
                            ? KM_OK
                            : km_fail_memory(err, "files", count * (int64_t)sizeof *table->files);
-    for (int64_t i = 0; i < count && status == KM_OK; i++) status = open_one(table, i, paths[i], params, err);
+    for (int64_t i = 0; i < count && status == KM_OK; i++)
+        status = open_one(table, i, paths[i], params, parts ? &parts[i] : NULL, err);
     if (status == KM_OK) status = join(table, err);
     if (status != KM_OK) km_table_clear(table);
     return status;
