@@ -34,7 +34,7 @@ enum {
 
 // Features that a point's place in the order depends on, those of the widest spread, and bits of each.
 #define TILES_CODED(d) ((d) < TILES_CODED_MAX ? (d) : TILES_CODED_MAX)
-#define TILES_CODE_BITS(d) (24 / TILES_CODED(d) < 10 ? 24 / TILES_CODED(d) : 10)
+#define TILES_CODE_BITS(d) ((d) <= 2 ? 10 : (d) <= 4 ? 24 / (d) : 32 / TILES_CODED(d))
 
 // How it follows from them.
 typedef struct km_tiles_code {
