@@ -124,8 +124,8 @@ void km_explore_warn(explore *x) {
     }
     if (few)
         km_result_warn(x->out->owner, x->params->log,
-                       "%lld of %lld subsets have fewer different points than K, and so fewer clusters",
-                       (long long)few, (long long)result->count);
+                       "%lld of %lld subsets %s fewer different points than K, and so fewer clusters",
+                       (long long)few, (long long)result->count, few == 1 ? "has" : "have");
     if (unconverged && x->params->max_iter >= 100)
         km_result_warn(x->out->owner, x->params->log, "%lld of %lld subsets stopped at %lld iterations",
                        (long long)unconverged, (long long)result->count, (long long)x->params->max_iter);
