@@ -104,6 +104,8 @@ static int prepare_spec(fit_job *job, fit_options *options, const cli_command *c
     if (options->refine) km_spec_set_refine(&job->spec, options->refine, NULL);
     if (!options->data.features) options->data.features = job->spec.features; // raw files need it
     options->fit.communicator = options->output.communicator = options->data.communicator = cli_ranks();
+    options->data.scratch_dir = options->fit.scratch_dir;
+    options->data.memory_max = options->fit.memory_max;
     return 0;
 }
 

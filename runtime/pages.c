@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -72,6 +73,54 @@ static void *map_file(const char *folder, size_t size) {
     madvise(memory, size, MADV_SEQUENTIAL); // a hint
     return memory;
 }
+
+// Growing ----------------------------------------------------------------------------------------------------
+
+// Moves values in memory to a file of at least as many bytes.
+static int grow_into_file(km_growing *growing, int64_t bytes, const char *folder) {
+    km_growing file = {.fd = temporary_file(folder), .is_file = 1};
+    if (file.fd < 0) return 0;
+    if (!km_growing_reserve(&file, bytes, NULL)) {
+        close(file.fd);
+        return 0;
+    }
+    if (growing->bytes) memcpy(file.memory, growing->memory, (size_t)growing->bytes);
+    free(growing->memory);
+    *growing = file;
+    return 1;
+}
+
+int km_growing_reserve(km_growing *growing, int64_t bytes, const char *folder) {
+    if (bytes <= growing->bytes) return 1;
+    if (!growing->is_file && folder) return grow_into_file(growing, bytes, folder);
+    void *memory;
+    if (growing->is_file) {
+        // The disk's blocks are taken at once, as above.
+        if (posix_fallocate(growing->fd, growing->bytes, (off_t)(bytes - growing->bytes)) != 0) return 0;
+        memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, growing->fd, 0);
+        if (memory == MAP_FAILED) return 0;
+        if (growing->memory) munmap(growing->memory, (size_t)growing->bytes);
+        madvise(memory, (size_t)bytes, MADV_SEQUENTIAL); // a hint
+    } else {
+        memory = realloc(growing->memory, (size_t)bytes);
+        if (!memory) return 0;
+    }
+    growing->memory = memory;
+    growing->bytes = bytes;
+    return 1;
+}
+
+void km_growing_free(km_growing *growing) {
+    if (growing->is_file) {
+        if (growing->memory) munmap(growing->memory, (size_t)growing->bytes);
+        close(growing->fd);
+    } else {
+        free(growing->memory);
+    }
+    *growing = (km_growing){0};
+}
+
+// Pieces -----------------------------------------------------------------------------------------------------
 
 // Under `lock`. 0: there are too many pieces already.
 static int note(void *memory, size_t size, int is_file) {

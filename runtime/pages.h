@@ -23,6 +23,19 @@ void km_pages_unbind(void);
 // Whether so many bytes that this thread asked for would lie in a file.
 int km_pages_in_files(int64_t bytes);
 
+// Values whose number is not known before they are read: in memory, or in a temporary file that is mapped. All 0: none.
+typedef struct km_growing {
+    void *memory;
+    int64_t bytes;
+    int fd; // of the file, where is_file
+    int is_file;
+} km_growing;
+
+// Makes room for so many bytes, those that there are among them; what is more is not cleared. `folder`: they move to a
+// file there, if they are in none. 0: there is no memory, or no place on the disk; what there was is as before.
+int km_growing_reserve(km_growing *growing, int64_t bytes, const char *folder);
+void km_growing_free(km_growing *growing);
+
 // Bytes that are kept and not in use.
 int64_t km_pages_kept(void);
 

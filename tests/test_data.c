@@ -1836,6 +1836,48 @@ START_TEST(weights_in_a_column) {
 }
 END_TEST
 
+static void note_file(void *user, km_log_level level, const char *text) {
+    (void)level;
+    *(int *)user += strstr(text, "its values do not fit into memory and lie in a temporary file") != NULL;
+}
+
+// Values that would take most of what is left lie in a file: those of numbers, and where categories make more of them.
+START_TEST(a_text_in_a_temporary_file) {
+    enum { ROWS = 1100000, LINE = 16 };
+    int files = 0;
+    km_log log = {note_file, &files};
+    char *text = malloc((size_t)ROWS * LINE + 64);
+    int64_t size = sprintf(text, "x,y,word\n");
+    for (int64_t i = 0; i < ROWS; i++)
+        size += sprintf(text + size, "%d,%d,w%d\n", (int)(i * 7919 % 1000), (int)(i % 77), (int)(i % 3));
+    write_file("t.csv", text, size);
+    free(text);
+    params.log = &log;
+    params.numbers_only = 1;
+    params.one_hot = _i ? "word" : NULL;
+    open_file("t.csv");
+    int64_t d = km_data_features(data);
+    ck_assert_int_eq(d, _i ? 5 : 2);
+    double *in_memory = malloc((size_t)(ROWS * d) * sizeof *in_memory),
+           *in_file = malloc((size_t)(ROWS * d) * 8);
+    ck_assert_int_eq(km_data_read(in_memory, data, 0, ROWS, KM_FLOAT64, &err), KM_OK);
+    ck_assert_int_eq(files, 0);
+    params.scratch_dir = folder;
+    params.memory_max = 1; // so little is left that all of it counts
+    open_file("t.csv");
+    ck_assert_int_eq(files, 1);
+    ck_assert_int_eq(km_data_read(in_file, data, 0, ROWS, KM_FLOAT64, &err), KM_OK);
+    ck_assert(memcmp(in_memory, in_file, (size_t)(ROWS * d) * 8) == 0);
+    ck_assert_int_eq(system("test \"$(ls -A)\" = t.csv"), 0); // the file has no name
+    free(in_memory);
+    free(in_file);
+    params.scratch_dir = "none";
+    km_data_destroy(&data);
+    ck_assert_int_eq(km_data_open(&data, "t.csv", &params, &err), KM_ERROR_IO);
+    ck_assert_msg(strstr(err.text, "no place in none for the values of t.csv") != NULL, "%s", err.text);
+}
+END_TEST
+
 // Blocks cross at any byte: quotes, line ends and blank lines; values, lines and messages are those of one thread.
 START_TEST(text_by_many_threads) {
     FILE *stream = fopen("x.csv", "w");
@@ -1997,6 +2039,7 @@ int main(void) {
     tcase_add_test(tests, spelled_numbers);
     tcase_add_test(tests, weights_in_a_column);
     tcase_add_test(tests, text_by_many_threads);
+    tcase_add_loop_test(tests, a_text_in_a_temporary_file, 0, 2);
     tcase_add_test(tests, formats_agree);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

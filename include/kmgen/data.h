@@ -108,8 +108,12 @@ typedef struct km_data_params {
     /// of a text that is not packed. What is wrong in the rows of one is the error of all. km_data_params.weights is
     /// read by all. Default NULL: all rows.
     const struct km_communicator *communicator;
-    int64_t threads;   ///< CPU threads that parse text. Default 0: all cores. Never changes what is read.
-    const km_log *log; ///< What is assumed, left out, and counted. Default: NULL, silent.
+    /// Folder of a disk where the values of a text lie, in a temporary file that is mapped, if they would take most of
+    /// the memory that is left (of `memory_max`, where it is given); a warning says so. Default NULL: in memory.
+    const char *scratch_dir;
+    int64_t memory_max; ///< See km_fit_params. Default 0: what is free.
+    int64_t threads;    ///< CPU threads that parse text. Default 0: all cores. Never changes what is read.
+    const km_log *log;  ///< What is assumed, left out, and counted. Default: NULL, silent.
     /// Asked now and then while text is parsed; what is not 0 stops it: KM_ERROR_INTERRUPTED. Default NULL.
     int (*progress)(void *user, const km_progress *progress);
     void *progress_user; ///< Handed to `progress`. Default NULL.

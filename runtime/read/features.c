@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // A feature of the table: a slot's number, or one of its categories.
 typedef struct feature {
@@ -298,8 +299,10 @@ static km_status lay_out(km_parse *p, const feature *features, int64_t count) {
     if (km_mul_overflows(&bytes, n, count * km_type_bytes(p->params->type))) bytes = INT64_MAX;
     double *row = malloc((size_t)width * sizeof *row + 1);
     unsigned char *to = p->values;
-    km_status status = grows ? km_host_check("the features of categories", bytes, p->err) : KM_OK;
-    if (status == KM_OK && grows) to = malloc((size_t)bytes + 1);
+    km_growing more = {0};
+    const char *folder = p->grown.is_file ? p->params->scratch_dir : NULL;
+    km_status status = grows && !folder ? km_host_check("the features of categories", bytes, p->err) : KM_OK;
+    if (status == KM_OK && grows) to = km_growing_reserve(&more, bytes + 1, folder) ? more.memory : NULL;
     if (status == KM_OK && (!row || !to))
         status = km_fail_memory(p->err, "the features of a text file", bytes);
     for (int64_t i = 0; i < n && status == KM_OK; i++) {
@@ -311,8 +314,11 @@ static km_status lay_out(km_parse *p, const feature *features, int64_t count) {
         }
     }
     free(row);
-    if (grows && to) {
-        free(p->values);
+    if (status != KM_OK) {
+        km_growing_free(&more);
+    } else if (grows) {
+        km_growing_free(&p->grown);
+        p->grown = more;
         p->values = to;
     }
     return status;
@@ -341,7 +347,15 @@ static km_status finish(km_parse *p) {
     KM_TRY_GOTO(take_weights(p));
     KM_TRY_GOTO(lay_out(p, features, count));
     KM_TRY_GOTO(name_features(p, features, count));
-    table->memory = p->values;
+    table->memory = p->grown.memory;
+    if (p->grown.is_file) {
+        table->mapped_bytes = p->grown.bytes;
+        close(p->grown.fd);
+        km_log_line(p->params->log, KM_LOG_WARNING,
+                    "%s: its values do not fit into memory and lie in a temporary file in %.300s, %.2f GiB",
+                    p->file, p->params->scratch_dir, (double)p->grown.bytes / 0x1p30);
+    }
+    p->grown = (km_growing){0};
     p->values = NULL;
     table->base = table->memory;
     table->element = p->params->type == KM_FLOAT32 ? KM_ELEMENT_F4 : KM_ELEMENT_F8;

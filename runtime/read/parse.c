@@ -229,16 +229,29 @@ static km_status parse_block(block *b, const km_parse *p, km_error *err) {
 
 // Joining ----------------------------------------------------------------------------------------------------
 
+// Whether the table moves to a temporary file, as `more` would take most of what is left.
+static int wants_file(const km_parse *p, int64_t bytes, int64_t more) {
+    const km_data_params *params = p->params;
+    if (!params->scratch_dir || p->grown.is_file || bytes < KM_SCRATCH_FROM) return 0;
+    int64_t left = params->memory_max > 0 ? km_host_left_of(params->memory_max) : km_host_free(NULL);
+    return left > 0 && more > left / 2;
+}
+
 static km_status reserve_rows(km_parse *p, int64_t more) {
     int64_t rows = p->table->rows + more, bytes, row_bytes = p->slots_count * km_type_bytes(p->params->type);
     if (rows <= p->rows_capacity) return KM_OK;
     int64_t old = p->rows_capacity;
     rows = km_max(rows, old + old / 2);
     if (km_mul_overflows(&bytes, rows, row_bytes)) bytes = INT64_MAX;
-    KM_TRY(km_host_check("more of the table of a text file", bytes - old * row_bytes, p->err));
-    unsigned char *values = realloc(p->values, (size_t)bytes + 1);
-    if (!values) return km_fail_memory(p->err, "the table of a text file", bytes);
-    p->values = values;
+    const char *folder = wants_file(p, bytes, bytes - old * row_bytes) ? p->params->scratch_dir : NULL;
+    if (!folder && !p->grown.is_file)
+        KM_TRY(km_host_check("more of the table of a text file", bytes - old * row_bytes, p->err));
+    if (!km_growing_reserve(&p->grown, bytes + 1, folder)) {
+        if (!folder && !p->grown.is_file) return km_fail_memory(p->err, "the table of a text file", bytes);
+        return km_fail(p->err, KM_ERROR_IO, "no place in %.300s for the values of %s, %.2f GiB",
+                       p->params->scratch_dir, p->file, (double)bytes / 0x1p30);
+    }
+    p->values = p->grown.memory;
     p->rows_capacity = rows;
     return KM_OK;
 }

@@ -688,7 +688,7 @@ void km_parse_close(km_parse *p) {
     for (int64_t s = 0; s < p->slots_count; s++) km_dict_free(&p->slots[s].categories);
     free(p->first_row);
     free(p->slots);
-    free(p->values);
+    km_growing_free(&p->grown);
     km_scan_free(&p->scan);
     km_spelling_free(&p->spelling);
     km_blocks_close(&p->blocks);

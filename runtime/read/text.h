@@ -2,6 +2,7 @@
 // A table of text on its way to values: what its columns are, which are kept, and how each becomes numbers.
 #ifndef KM_RUNTIME_READ_TEXT_H
 #define KM_RUNTIME_READ_TEXT_H
+#include "../pages.h"
 #include "kinds.h"
 
 // A column that is kept.
@@ -44,6 +45,7 @@ typedef struct km_parse {
     km_slot *slots;
     int64_t slots_count;
     unsigned char *values; // rows x slots_count, of params->type
+    km_growing grown;      // ... which hold them
     int64_t rows_capacity, trailing_blank;
     double begin_ms;
 } km_parse;
