@@ -52,7 +52,7 @@ km_status km_source_starter(char **out, int64_t *size, const km_plan *plan, cons
 int km_source_is_pass(const km_source_part *part); // also where a text is one part
 
 enum {
-    KM_SOURCE_PARTS_MAX = 16,
+    KM_SOURCE_PARTS_MAX = 20,
     KM_SOURCE_LAUNCH_PARTS_MAX = 8 // of them, those that launches of a pass have
 };
 
