@@ -6,11 +6,13 @@
 //   with KMGEN_TEST_ALL=1 those of sm_90 without weights; of each architecture the largest of each form, and launches
 //     of passes, which fill registers, but for those that an architecture of the same family has;
 //   else so many that each line of any is in one of them, whatever its numbers, and each architecture has a pass. An
-//     NVRTC that can compile without optimising does so then: it fails on warnings, and spills are for the others;
-//   with `largest` the largest pass of each form, without weights: whether a user's fit has the plan that it should.
+//     NVRTC that can compile without optimising does so then; of an older one, machine code of so many that each line
+//     of assembly is in one, and PTX of the rest. It fails on warnings, and spills are for the others;
+//   with `largest` the largest pass of each design, without weights: whether a user's fit has the plan that it should.
 // A form: texts that are the same but for numbers. What passed is written down in WORK_FOLDER/passed, with what the
 // compiler said, under a hash of text, architecture, compiler and options: the same text is not compiled twice.
-// usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [largest] [ARCHITECTURE...]    (90 stands for sm_90)
+// usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [largest] [ARCHITECTURE...] [PART/PARTS]
+//     (90 stands for sm_90; 2/3: every third text from the second on, where several machines share them)
 // KMGEN_NVRTC names the folder of libnvrtc; without it, any that is found is taken. Without NVRTC: exit 77, or 1 with
 // CI=true.
 #include "cover.h"
@@ -48,6 +50,7 @@ typedef struct job {
     char *launches;   // of the whole text: its table of launches, which names the kernels of the pass
     int arch, weighted, track_labels;
     int is_quick; // compiled without optimising: its registers and spills say nothing
+    int is_ptx;   // compiled to PTX alone, which has neither
     char key[40]; // in the list of what passed
 } job;
 
@@ -255,6 +258,20 @@ static int is_largest(const text_forms *forms, int i) {
     return 1;
 }
 
+static int is_plain_pass(const job *j) {
+    return j->part[0] && is_pass(j) && !j->weighted && !j->track_labels;
+}
+
+// Of its design, and of the parts of that name.
+static int is_largest_pass(int i) {
+    for (int other = 0; other < jobs_count; other++)
+        if (is_plain_pass(&jobs[other]) && jobs[other].arch == jobs[i].arch &&
+            jobs[other].source.plan.design == jobs[i].source.plan.design &&
+            !strcmp(jobs[other].part, jobs[i].part) && sums_of(&jobs[other]) > sums_of(&jobs[i]))
+            return 0;
+    return is_plain_pass(&jobs[i]);
+}
+
 // Architectures with the same instructions and registers.
 static int family_of(int arch) {
     return arch > 80 && arch < 90 ? 80 : arch >= 100 ? 100 : arch;
@@ -276,7 +293,7 @@ static int is_launch(const job *j) {
 static int takes_largest(const text_forms *forms, int i, int is_only_passes) {
     const job *j = &jobs[i];
     const int is_plain = !j->weighted && !j->track_labels;
-    if (is_only_passes) return j->part[0] && is_pass(j) && is_plain && is_largest(forms, i);
+    if (is_only_passes) return is_largest_pass(i);
     return !j->part[0] || (j->arch == 90 && is_plain) || is_largest(forms, i) ||
            (is_launch(j) && !is_in_family_before(forms, i));
 }
@@ -288,7 +305,7 @@ static void keep_taken(const char *taken) {
             jobs[kept++] = jobs[i];
         else
             clear_job(&jobs[i]);
-    not_taken_count = jobs_count - kept;
+    not_taken_count += jobs_count - kept;
     jobs_count = kept;
 }
 
@@ -320,9 +337,47 @@ static int first_without(const cover_lines *lines, const char *taken) {
 static double cost_of(const job *j) {
     const km_plan *plan = &j->source.plan;
     double sums = (double)(plan->clusters_sum * plan->spec.features);
+    if (!j->part[0]) return 1500;
     if (!is_pass(j)) return 200;
     if (plan->design == KM_DESIGN_TILED) return 700;
     return 300 + (sums < 1700 ? sums : 1700);
+}
+
+// The lines of assembly, which PTX takes unseen, and one that names the architecture, in letters, as numbers are alike.
+// (The newest NVRTC tells whether an architecture has an instruction, this one whether it knows it.)
+static int read_assembly(cover_lines *lines, const job *j) {
+    const char *code = j->source.text;
+    const char arch[] = {'s', 'm', '_', (char)('a' + j->arch / 10), (char)('a' + j->arch % 10), '\n', 0};
+    char *kept = malloc(2 * strlen(code) + sizeof arch), *end = kept;
+    if (!kept) return 1;
+    end = stpcpy(end, arch);
+    for (const char *at = code; *at; at += *at == '\n') {
+        size_t length = strcspn(at, "\n");
+        if (memmem(at, length, "asm", 3)) {
+            end = stpncpy(end, at, length);
+            *end++ = '\n';
+        }
+        at += length;
+    }
+    *end = 0;
+    int failed = cover_read(lines, kept, "");
+    free(kept);
+    return failed;
+}
+
+// Of texts that cannot be compiled without optimising: so many to machine code that each line of assembly is, the rest
+// to PTX.
+static int choose_ptx(void) {
+    static char taken[JOBS_MAX];
+    static cover_lines lines[JOBS_MAX];
+    int failures = 0;
+    for (int i = 0; i < jobs_count; i++) failures += read_assembly(&lines[i], &jobs[i]);
+    for (int i = 0; i < jobs_count; i++) lines[i].cost = cost_of(&jobs[i]);
+    for (int next; !failures && (next = cover_next(lines, taken, jobs_count)) >= 0;)
+        cover_take(lines, taken, jobs_count, next);
+    for (int i = 0; i < jobs_count; i++) jobs[i].is_ptx = !taken[i];
+    for (int i = 0; i < jobs_count; i++) free(lines[i].hashes);
+    return failures;
 }
 
 // Keeps a covering set of all.
@@ -413,6 +468,7 @@ static const known_spill known_spills[] = {
     {1305, 1305, "paper_d4_k3_12", "starter", 90, 0, 8},
     {1305, 1305, "paper_d8_k3_12", "starter", 120, 0, 8},
     {1305, 1305, "cosine", "starter", 100, 0, 20},
+    {1208, 1300, "high_d128", "pass/rest", 100, 0, 12}, // km_tensor_tiles, once a fit that has tiles
     {1204, 1300, "paper_d32_k3_12", "starter", 80, 0, 24},
     {1305, 1305, "tiles", "pass/prepare", 120, 0, 56},
     {1305, 1305, "tiles_d1_k40", "tiles", 120, 0, 12},
@@ -433,7 +489,7 @@ static const known_spill *known_spill_of(const job *j, const km_nvrtc *nvrtc) {
 
 // Whether the kernels spill what they may, and not less than a row says of this compiler.
 static int spills_as_known(const job *j, const kernel_facts *facts, const km_nvrtc *nvrtc) {
-    const known_spill *row = j->is_quick ? NULL : known_spill_of(j, nvrtc);
+    const known_spill *row = j->is_quick || j->is_ptx ? NULL : known_spill_of(j, nvrtc);
     int version = nvrtc->major * 100 + nvrtc->minor;
     if (!row) return !facts->spilled_bytes || j->is_quick;
     int must = version == row->from || version == row->until;
@@ -444,8 +500,8 @@ static int spills_as_known(const job *j, const kernel_facts *facts, const km_nvr
 static int report(const job *j, kernel_facts facts, const char *log, double seconds, const km_nvrtc *nvrtc) {
     const km_source *source = &j->source;
     km_design design = source->plan.design;
-    int failed = facts.warnings || !facts.kernels || (is_pass(j) && !facts.pass_registers_max) ||
-                 !spills_as_known(j, &facts, nvrtc);
+    int failed = facts.warnings || !spills_as_known(j, &facts, nvrtc);
+    if (!j->is_ptx) failed |= !facts.kernels || (is_pass(j) && !facts.pass_registers_max);
     char took[32] = ", as before";
     if (log) snprintf(took, sizeof took, ", %.2f s", seconds);
     printf("%-16s %s sm_%d%s%s %s, pass: %d registers (planned %d); %d kernels: %d registers, %d bytes "
@@ -454,7 +510,10 @@ static int report(const job *j, kernel_facts facts, const char *log, double seco
            j->track_labels ? " tracked" : "", km_design_name(design), facts.pass_registers_max,
            (int)source->plan.estimates[design].registers_per_thread, facts.kernels, facts.registers_max,
            facts.spilled_bytes, facts.spilled_bytes ? " by " : "", facts.spilling,
-           j->is_quick ? ", not optimised" : "", took, failed ? ": FAILED" : "");
+           j->is_quick ? ", not optimised"
+           : j->is_ptx ? ", PTX"
+                       : "",
+           took, failed ? ": FAILED" : "");
     if (failed && log) printf("%s\n", log);
     return failed;
 }
@@ -484,7 +543,8 @@ static void key_of(job *j, const km_nvrtc *nvrtc) {
     km_nvrtc_id(id, 256, nvrtc, j->arch);
     if (stat(nvrtc->path, &library) == 0)
         snprintf(id + strlen(id), sizeof id - strlen(id), " %lld", (long long)library.st_size);
-    if (j->is_quick) snprintf(id + strlen(id), sizeof id - strlen(id), " quick");
+    if (j->is_quick || j->is_ptx)
+        snprintf(id + strlen(id), sizeof id - strlen(id), j->is_ptx ? " ptx" : " quick");
     const char *code = km_source_code(j->source.text);
     XXH128_hash_t hash = XXH3_128bits_withSeed(code, strlen(code), XXH3_64bits(id, strlen(id)));
     snprintf(j->key, sizeof j->key, "%016llx%016llx", (unsigned long long)hash.high64,
@@ -523,19 +583,19 @@ static int write_log(const km_nvrtc *nvrtc, km_nvrtc_program program, const char
     return failed;
 }
 
-// To machine code, as km_nvrtc_compile, but for the last option. No spec's text asks for an architecture's own
-// instructions.
+// As km_nvrtc_compile, but for the last option; or to PTX. No spec's text asks for an architecture's own instructions.
 static int compile_quickly(const km_nvrtc *nvrtc, const job *j, const char *source_path,
                            const char *log_path) {
     char arch[48];
-    const char *options[] = {arch, "--std=c++17", "--ptxas-options=-v", "--fmad=true", "--Ofast-compile=max"};
-    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d", j->arch);
+    const char *options[] = {arch, "--std=c++17", "--fmad=true", "--ptxas-options=-v", "--Ofast-compile=max"};
+    const int options_count = j->is_ptx ? 3 : 5;
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s_%d", j->is_ptx ? "compute" : "sm", j->arch);
     km_nvrtc_program program = NULL;
     size_t size = 0;
     if (nvrtc->nvrtcCreateProgram(&program, j->source.text, source_path, 0, NULL, NULL)) return 1;
-    int failed = nvrtc->nvrtcCompileProgram(program, sizeof options / sizeof *options, options) != 0;
+    int failed = nvrtc->nvrtcCompileProgram(program, options_count, options) != 0;
     failed |= write_log(nvrtc, program, log_path);
-    failed |= nvrtc->nvrtcGetCUBINSize(program, &size) != 0 || !size;
+    if (!j->is_ptx) failed |= nvrtc->nvrtcGetCUBINSize(program, &size) != 0 || !size;
     nvrtc->nvrtcDestroyProgram(&program);
     return failed;
 }
@@ -561,7 +621,8 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
     const clock_t began = clock();
     // Some instructions of the tensor cores cannot be compiled without optimising.
     if (j->is_quick) j->is_quick = !compile_quickly(nvrtc, j, source_path, log_path);
-    int failed = !j->is_quick &&
+    if (j->is_ptx) j->is_ptx = !compile_quickly(nvrtc, j, source_path, log_path);
+    int failed = !j->is_quick && !j->is_ptx &&
                  km_nvrtc_compile(nvrtc, j->arch, source_path, cubin_path, log_path, NULL, &err) != KM_OK;
     char *log = read_text(log_path);
     if (failed) {
@@ -623,7 +684,8 @@ static int open_nvrtc(km_nvrtc *nvrtc) {
 
 int main(int argc, char **argv) {
     if (argc < 3) {
-        fputs("usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]\n", stderr);
+        fputs("usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [largest] [ARCHITECTURE...] [PART/PARTS]\n",
+              stderr);
         return 2;
     }
     km_nvrtc nvrtc;
@@ -631,10 +693,12 @@ int main(int argc, char **argv) {
     int failures = 0, closed = open_nvrtc(&nvrtc);
     if (closed) return closed;
     printf("NVRTC %d.%d in %s\n", nvrtc.major, nvrtc.minor, nvrtc.path);
-    int folders_end = argc;
+    int folders_end = argc, part = 1, parts = 1;
+    if (strchr(argv[argc - 1], '/') && sscanf(argv[argc - 1], "%d/%d", &part, &parts) == 2) folders_end--;
+    if (parts < 1 || part < 1 || part > parts) return 2;
     while (isdigit((unsigned char)argv[folders_end - 1][0])) folders_end--;
     for (int i = folders_end; i < argc && arches_count < ARCHES_COUNT; i++)
-        arches[arches_count++] = atoi(argv[i]);
+        if (!strchr(argv[i], '/')) arches[arches_count++] = atoi(argv[i]);
     int is_only_passes = !strcmp(argv[folders_end - 1], "largest");
     folders_end -= is_only_passes;
     if (!arches_count) memcpy(arches, all_arches, sizeof arches);
@@ -644,13 +708,17 @@ int main(int argc, char **argv) {
     int is_short = !is_whole() && !is_only_passes;
     failures += is_short ? keep_cover() : keep_largest(is_only_passes);
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
+    static char taken[JOBS_MAX];
+    for (int i = 0; i < jobs_count; i++) taken[i] = i % parts == part - 1;
+    keep_taken(taken);
     for (int i = 0; i < jobs_count; i++) jobs[i].is_quick = is_short && nvrtc.major >= 13;
+    if (is_short && nvrtc.major < 13) failures += choose_ptx();
     for (int i = 0; i < jobs_count; i++) key_of(&jobs[i], &nvrtc);
     char path[4096];
     snprintf(path, sizeof path, "%s/passed", folder);
     km_file_read(&passed, &(int64_t){0}, path, 0, NULL);
-    printf("%d texts; left out: %d that others are the same as, %d like others\n", jobs_count, same_count,
-           not_taken_count);
+    printf("%d texts; left out: %d that others are the same as, %d like others or of another part\n",
+           jobs_count, same_count, not_taken_count);
     failures += run_jobs(&nvrtc, folder);
     puts(failures ? "FAILED" : "none failed");
     for (int i = 0; i < jobs_count; i++) clear_job(&jobs[i]);
