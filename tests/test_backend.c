@@ -23,13 +23,12 @@ enum { FEATURES_COUNT = sizeof features / sizeof *features };
 // the same in all tests; of the prebuilt ones, whose kernels cpu_kernels runs, as many. Those of a device are tried
 // with every one.
 static int is_sampled(int64_t d) {
-    int is_emitted = variant->design == KM_DESIGN_LANES || variant->design == KM_DESIGN_GEMM;
     if (variant->device != KM_HOST || is_whole()) return 1;
     // Of points as nonzeros a test of its own has other shapes.
     if (is_sample() && variant->design == KM_DESIGN_SPARSE_LANES) return d == 5;
     if (d == 5 || d == 100) return 1;
     // The texts of gemm, which is for many features, depend on the list of K, too.
-    return variant->design != KM_DESIGN_GEMM && (d == 1 || (d == 16 && is_emitted));
+    return variant->design != KM_DESIGN_GEMM && d == 1;
 }
 
 // Loads, seeds and finishes are the engine's own, the same for all of the CPU's designs of dense points: prebuilt tries

@@ -52,8 +52,8 @@ for _ in 1 2 3 4 5; do "$work/race" >/dev/null 2>&1 || status=$?; done
 [ "$status" = "$found" ] || { echo "a race made on purpose was not found: exit code $status"; exit 1; }
 
 # Several chunks of 65,536 points for each of three threads in the whole form, one of 16,384 in the short one.
-points=50001
-[ -z "${KMGEN_TEST_ALL:-}" ] || points=420001
+points=50001 passes=4
+[ -z "${KMGEN_TEST_ALL:-}" ] || points=420001 passes=6
 awk -v n="$points" 'BEGIN { srand(1); for (i = 0; i < n; i++) { b = i % 5 * 10
     printf "%.3f,%.3f,%.3f,%.3f\n", b + rand() * 8, -b + rand() * 8, rand() * 3, i % 3 * 7 + rand() } }' >"$work/t.csv"
 awk -v n="$points" 'BEGIN { for (i = 0; i < n; i++) print 1 + i % 7 }' >"$work/w.csv"
@@ -61,8 +61,8 @@ awk -v n="$points" 'BEGIN { for (i = 0; i < n; i++) print 1 + i % 7 }' >"$work/w
 fits=0 failed=0
 run() { # OPTIONS...
     local status=0
-    "$kmgen" fit "$work/t.csv" -q --threads 3 --n-init 2 --max-iter 6 --compiler "$work/cc" --labels "$work/l.npy" \
-        "$@" >"$work/log" 2>&1 || status=$?
+    "$kmgen" fit "$work/t.csv" -q --threads 3 --n-init 2 --max-iter "$passes" --compiler "$work/cc" \
+        --labels "$work/l.npy" "$@" >"$work/log" 2>&1 || status=$?
     fits=$((fits + 1))
     [ "$status" = 0 ] && return
     failed=$((failed + 1))
