@@ -199,6 +199,43 @@ START_TEST(seeds_equal_the_cpu) {
 }
 END_TEST
 
+// What chains draw where halves of the points say which distances are to be computed, and without: points with many
+// and few pairs in doubt, with equal points, far from their mean.
+START_TEST(seeds_by_halves_are_the_same) {
+    enum { N = 70001, CHAINS_MAX = 2, PICKS = 128 };
+    static const int64_t ds[] = {17, 32, 33, 64};
+    int64_t d = ds[_i / 2], chains = d > 32 ? CHAINS_MAX : 1, *picks[2];
+    int weighted = _i % 2;
+    rig r;
+    km_error err = {{0}};
+    open_rig(&r, KM_FLOAT32, d, "2,128", weighted, 0);
+    km_cuda_kernels *kernels = (km_cuda_kernels *)r.module->kernels;
+    km_cu_function pass_halves = kernels->seed_pass_halves;
+    ck_assert(pass_halves || r.device->facts.target.arch < 80);
+    for (int b = 0; b < 2; b++) picks[b] = calloc(CHAINS_MAX * PICKS, sizeof **picks);
+    for (int set = 0; set < 4; set++) {
+        ref_data points = set == 3 ? ref_grid(N, d, 2, 5, KM_FLOAT32)
+                                   : ref_blobs(N, d, 9, (double[]){2, .02, 1e-4}[set], 11, KM_FLOAT32);
+        if (weighted) ref_weigh(&points, 4);
+        rig_load(&r, &points, 0, KM_SCALE_NONE);
+        for (int b = 0; b < 2; b++) {
+            kernels->seed_pass_halves = b ? NULL : pass_halves;
+            RIG_MUST(
+                r.engine->backend->seed_plusplus(r.engine, picks[b], 3, chains, PICKS, 7, NULL, NULL, &err),
+                &err);
+        }
+        kernels->seed_pass_halves = pass_halves;
+        ck_assert_msg(memcmp(picks[0], picks[1], (size_t)(chains * PICKS) * sizeof **picks) == 0,
+                      "d=%lld, points %d", (long long)d, set);
+        rig_unload(&r);
+        ref_data_free(&points);
+    }
+    free(picks[0]);
+    free(picks[1]);
+    rig_close(&r);
+}
+END_TEST
+
 static km_finish_model model_of(int64_t k, const double *centroids, int64_t n) {
     return (km_finish_model){.k = k,
                              .centroids = centroids,
@@ -749,7 +786,7 @@ END_TEST
 static SRunner *runner_of(int with_device) {
     Suite *suite = suite_create(with_device ? "cuda" : "cuda, without a device");
     TCase *tests = tcase_create(with_device ? "device" : "no device"), *empty = tcase_create("empty"),
-          *kept = tcase_create("kept");
+          *kept = tcase_create("kept"), *halves = tcase_create("halves");
     tcase_set_timeout(tests, 300);
     tcase_set_timeout(empty, 300);
     if (!with_device) {
@@ -761,6 +798,7 @@ static SRunner *runner_of(int with_device) {
         tcase_add_test(tests, wide_rows_come_home);
         tcase_add_test(tests, doubles_are_centred_before_they_are_rounded);
         tcase_add_loop_test(tests, seeds_equal_the_cpu, 0, 4);
+        tcase_add_loop_test(halves, seeds_by_halves_are_the_same, 0, 8);
         tcase_add_test(tests, finish_agrees_with_the_cpu);
         tcase_add_loop_test(kept, silhouettes_by_kept_labels, 0, 4 * KEPT_SETS);
         tcase_add_test(tests, runs_have_the_same_bits);
@@ -775,6 +813,7 @@ static SRunner *runner_of(int with_device) {
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, empty); // without a device these have no tests
     suite_add_tcase(suite, kept);
+    suite_add_tcase(suite, halves);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); // a CUDA context does not outlive a fork
     return runner;

@@ -3,6 +3,7 @@
 #include "../../base/size.h"
 #include "../../templates/both.h"
 #include "../../templates/cuda/abi.h"
+#include "../../templates/cuda/seed_halves.h"
 #include "../../templates/cuda/steps.h"
 #include "../words.h"
 #include "measured.h"
@@ -115,6 +116,9 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     // From sm_100 on compilers read ahead as much as they see, and spill for it.
     km_env_set_int(env, "tile_at_once", spec->target.arch >= 100 ? 2 : KM_TILE_WARP_ROWS);
     km_env_set_flag(env, "many_features", KM_FINISH_HAS_TILES(spec->features));
+    km_env_set_flag(env, "seed_halves",
+                    spec->type == KM_FLOAT32 && spec->target.arch >= 80 &&
+                        KM_HALVES_SERVES(spec->features, k_max));
     km_env_set_flag(env, "prepares_coefficients",
                     0); // whether update.cu computes the coefficients of the next pass
     name_numbers(env, plan);

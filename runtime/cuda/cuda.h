@@ -141,6 +141,8 @@ typedef struct km_cuda_kernels {
     KM_STEP_FIELD(silhouette_searched)
     KM_STEP_FIELD(finish_tiles) // of many
     KM_STEP_FIELD(silhouette_tiles)
+    KM_STEP_FIELD(seed_make_halves) // NULL where the text has none
+    KM_STEP_FIELD(seed_pass_halves)
     KM_TILES_KERNELS(KM_STEP_FIELD)
     KM_BOUNDS_KERNELS(KM_STEP_FIELD)
 #undef KM_STEP_FIELD
@@ -414,6 +416,20 @@ km_status km_cuda_nccl_open(km_cuda_engine *engine, km_error *err);
 km_status km_cuda_nccl_sum(km_cuda_engine *engine, km_cu_ptr at, int64_t count, km_error *err);
 void km_cuda_nccl_close(km_cuda_engine *engine, int has_failed);
 
+// seed_halves.c: seeding by halves of the points, for chains of many picks. NULL: without them.
+typedef struct km_cuda_seed_halves km_cuda_seed_halves;
+km_cuda_seed_halves *km_cuda_seed_halves_create(km_cuda_engine *engine, int64_t chains, int64_t picks);
+void km_cuda_seed_halves_free(km_cuda_seed_halves **halves, km_cuda_engine *engine);
+// New chains begin. Whether a pick of these is made so, by a pass in the place of km_seed_pass.
+void km_cuda_seed_halves_begin(km_cuda_seed_halves *halves);
+int km_cuda_seed_halves_serves(const km_cuda_seed_halves *halves, int64_t pick);
+km_status km_cuda_seed_halves_pass(km_cuda_seed_halves *halves, km_cuda_engine *engine, km_seed_args *args,
+                                   int64_t pick, int candidates, km_error *err);
+// What km_seed_draw is told of the pass of a pick, which may be another's than the last one's; 0: nothing.
+km_cu_ptr km_cuda_seed_halves_nearer(const km_cuda_seed_halves *halves, int64_t pick);
+// Looks whether they pay, before pick `next`, when the picks before it are done.
+km_status km_cuda_seed_halves_weigh(km_cuda_seed_halves *halves, km_cuda_engine *engine, int chains,
+                                    int64_t next, km_error *err);
 // seed_share.c: with other ranks, in the place of km_seed_draw.
 typedef struct km_cuda_seed_share km_cuda_seed_share;
 km_status km_cuda_seed_share_create(km_cuda_seed_share **out, km_cuda_engine *engine, int64_t chains,

@@ -429,6 +429,8 @@ static km_status find_steps(km_cuda_kernels *kernels, const km_driver *driver, i
     if (!is_csr && KM_FINISH_HAS_TILES(plan->spec.features)) {
         KM_STEP_LOOK_UP(finish_tiles)
         KM_STEP_LOOK_UP(silhouette_tiles)
+        KM_TRY(find_step(&kernels->seed_make_halves, driver, kernels, "km_seed_make_halves", 1, err));
+        KM_TRY(find_step(&kernels->seed_pass_halves, driver, kernels, "km_seed_pass_halves", 1, err));
     } else {
         if (!is_csr) {
             KM_STEP_LOOK_UP(finish_few_clusters)

@@ -74,11 +74,12 @@ static km_status reserve(km_cuda_engine *engine, km_seed_args *args, km_cu_ptr *
 }
 
 // Decides pick - 1 and draws the candidates of `pick` (none behind the last).
-static km_status draw(km_cuda_engine *engine, km_seed_args *args, int64_t pick, int64_t picks,
-                      km_error *err) {
+static km_status draw(km_cuda_engine *engine, km_seed_args *args, const km_cuda_seed_halves *halves,
+                      int64_t pick, int64_t picks, km_error *err) {
     int before = pick > 0 ? km_candidates(pick - 1) : 0, now = pick < picks ? km_candidates(pick) : 0;
     long long index = pick;
-    void *arguments[] = {args, &index, &before, &now};
+    km_cu_ptr nearer = km_cuda_seed_halves_nearer(halves, pick - 1);
+    void *arguments[] = {args, &index, &before, &now, &nearer};
     return km_cuda_launch(engine, engine->kernels->seed_draw, args->chains, now > 0 ? now : 1, arguments,
                           err);
 }
@@ -97,10 +98,12 @@ static km_status sparse_pass(km_cuda_engine *engine, km_seed_args *args, km_cu_p
                           arguments, err);
 }
 
-static km_status pass(km_cuda_engine *engine, km_seed_args *args, km_cu_ptr tables, int64_t pick,
-                      km_error *err) {
+static km_status pass(km_cuda_engine *engine, km_seed_args *args, km_cu_ptr tables,
+                      km_cuda_seed_halves *halves, int64_t pick, km_error *err) {
     int candidates = km_candidates(pick);
     long long index = pick;
+    if (km_cuda_seed_halves_serves(halves, pick))
+        return km_cuda_seed_halves_pass(halves, engine, args, pick, candidates, err);
     if (engine->is_csr) return sparse_pass(engine, args, tables, pick, err);
     void *arguments[] = {args, &index, &candidates};
     return km_cuda_launch(engine, engine->kernels->seed_pass, km_divide_up(engine->subchunks_count, 2), 1,
@@ -122,20 +125,24 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
                          .seed = seed};
     km_cu_ptr tables;
     km_cuda_seed_share *shared = NULL;
+    km_cuda_seed_halves *halves = NULL;
     km_status status = KM_OK;
     KM_TRY(km_cuda_least_of_ranks(engine, &together, 1, err));
     KM_TRY(reserve(engine, &args, &tables, together, picks, err));
     if (engine->base.share) KM_TRY(km_cuda_seed_share_create(&shared, engine, together, err));
+    halves = km_cuda_seed_halves_create(engine, together, picks);
     for (int64_t first = 0; first < chains_count; first += together) {
+        km_cuda_seed_halves_begin(halves);
         args.chains = (int)(chains_count - first < together ? chains_count - first : together);
         args.first_restart = first_restart + first;
         int64_t *of_chains = indices + first * picks;
         for (int64_t pick = 0; pick < picks; pick++) {
             KM_TRY_GOTO(shared ? km_cuda_seed_share_draw(shared, &args, of_chains, pick, picks, err)
-                               : draw(engine, &args, pick, picks, err));
-            KM_TRY_GOTO(pass(engine, &args, tables, pick, err));
+                               : draw(engine, &args, halves, pick, picks, err));
+            KM_TRY_GOTO(pass(engine, &args, tables, halves, pick, err));
             if ((pick + 1) % QUEUED_PICKS && pick + 1 < picks) continue;
             KM_TRY_GOTO(km_cuda_wait(engine, err));
+            KM_TRY_GOTO(km_cuda_seed_halves_weigh(halves, engine, args.chains, pick + 1, err));
             picks_done = (first * picks + (pick + 1) * args.chains) / chains_count;
             if (!progress || !progress(progress_user, picks_done)) continue;
             status = km_fail(err, KM_ERROR_INTERRUPTED, "interrupted while seeding, after pick %lld of %lld",
@@ -146,11 +153,12 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
             KM_TRY_GOTO(km_cuda_seed_share_draw(shared, &args, of_chains, picks, picks, err));
             continue;
         }
-        KM_TRY_GOTO(draw(engine, &args, picks, picks, err));
+        KM_TRY_GOTO(draw(engine, &args, halves, picks, picks, err));
         KM_TRY_GOTO(
             km_cuda_get(engine, of_chains, (km_cu_ptr)(uintptr_t)args.picks, args.chains * picks * 8, err));
     }
 done:
+    km_cuda_seed_halves_free(&halves, engine);
     km_cuda_seed_share_free(&shared);
     return status == KM_OK ? km_cuda_prepare(engine, err) : status; // passes come next
 }

@@ -102,12 +102,14 @@ done:
     return status;
 }
 
-// Loading, seeding, finishing, silhouettes and relocation, which all lists of K have; the algorithm tiles, for K up to
-// 32 and up to 64; the starting passes of the forms of `tensor`, which are two.
+// Loading, seeding, finishing, silhouettes and relocation, which all lists of K have; seeding by halves, which lists
+// with a K of 64 or more have; the algorithm tiles, for K up to 32 and up to 64; the starting passes of the forms of
+// `tensor`, which are two.
 static km_status add_features(int64_t features, km_error *err) {
     KM_TRY(add_plan(features, "2..5", NULL, KM_ALGORITHM_LLOYD, err));
     KM_TRY(add_plan(features, "2..5", NULL, KM_ALGORITHM_TILES, err));
     KM_TRY(add_plan(features, "2,64", NULL, KM_ALGORITHM_TILES, err));
+    KM_TRY(add_plan(features, "2,64", NULL, KM_ALGORITHM_LLOYD, err));
     KM_TRY(add_plan(features, "2..9", "hi_lo", KM_ALGORITHM_LLOYD, err));
     KM_TRY(add_plan(features, "2..9", "distance", KM_ALGORITHM_LLOYD, err));
     KM_TRY(add_plan(features, "2..9", "rounded", KM_ALGORITHM_LLOYD, err));

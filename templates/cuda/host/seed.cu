@@ -60,7 +60,7 @@ static int host_draw_rows(const $name_fit *fit, double *rows, unsigned long long
     for (long long pick = 0; pick <= K_MAX; pick++) { // the last round decides the last pick
         const int before = pick > 0 ? host_candidates(pick - 1) : 0,
                   now = pick < K_MAX ? host_candidates(pick) : 0;
-        km_seed_draw<<<dim3(1, now > 0 ? (unsigned)now : 1), KM_THREADS>>>(args, pick, before, now);
+        km_seed_draw<<<dim3(1, now > 0 ? (unsigned)now : 1), KM_THREADS>>>(args, pick, before, now, nullptr);
         HOST_LAUNCHED(km_seed_draw);
         if (pick == K_MAX) break;
         km_seed_pass<<<host_parts(fit->subchunks, 2), KM_THREADS>>>(args, pick, now);

@@ -53,7 +53,8 @@ __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_
 
 // The same of a thread's points; 0 behind the last point.
 __device__ __forceinline__ void seed_values(double *values, const km_seed_args *args, const km_real *nearest,
-                                            long long first, long long pick, long long last) {
+                                            long long first, long long pick, long long last,
+                                            const unsigned short *, int) {
 #pragma unroll
     for (int p = 0; p < SEED_POINTS; p++)
         values[p] = first + p < args->n ? seed_value(args, nearest, first + p, pick, last) : 0.0;

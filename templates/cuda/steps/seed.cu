@@ -17,10 +17,52 @@ constexpr km_real SEED_FAR = (km_real)(sizeof(km_real) == 4 ? 3.4028234e38 : 1.7
 
 //@ include cuda/steps/seed_search.cu
 
+//@ if many_features
+// The same of points of which it is known which ones the pick before is nearer to than all others.
+__device__ __forceinline__ void seed_known_values(double *values, const km_seed_args *args,
+                                                  const km_real *nearest, long long first, long long last,
+                                                  const unsigned short *nearer, int best) {
+    const km_real *points = (const km_real *)args->points, *row = points + last * D;
+    km_real square[SEED_POINTS];
+    unsigned left = 0;
+#pragma unroll
+    for (int p = 0; p < SEED_POINTS; p++) {
+        const bool there = first + p < args->n;
+        square[p] = there ? nearest[first + p] : (km_real)0;
+        if (there && nearer[first + p] >> best & 1) left |= 1u << p;
+    }
+    for (; left; left &= left - 1) {
+        const int which = __ffs((int)left) - 1;
+        km_real less = 0;
+#pragma unroll 4
+        for (int f = 0; f < D; f += STEP_FEATURES) {
+            km_real x[STEP_FEATURES], from[STEP_FEATURES];
+            step_load(from, row, f);
+            step_load(x, points + (first + which) * D, f);
+#pragma unroll
+            for (int g = 0; g < STEP_FEATURES; g++) {
+                const km_real t = x[g] - from[g];
+                less = fma(t, t, less);
+            }
+        }
+#pragma unroll
+        for (int p = 0; p < SEED_POINTS; p++)
+            if (p == which) square[p] = less;
+    }
+#pragma unroll
+    for (int p = 0; p < SEED_POINTS; p++)
+        values[p] = first + p < args->n ? __dmul_rn(km_weight(args->weights, first + p), square[p]) : 0.0;
+}
+
+//@ end
 // The weights of a thread's points in the draw of `pick`, from the pick before and the distances to earlier ones; 0
 // behind the last point.
 __device__ __forceinline__ void seed_values(double *values, const km_seed_args *args, const km_real *nearest,
-                                            long long first, long long pick, long long last) {
+                                            long long first, long long pick, long long last,
+                                            const unsigned short *nearer, int best) {
+    //@ if many_features
+    if (nearer) return seed_known_values(values, args, nearest, first, last, nearer, best);
+    //@ end
     const km_real *points = (const km_real *)args->points, *row = points + last * D;
     km_real square[SEED_POINTS] = {};
 #pragma unroll

@@ -2,7 +2,7 @@
 // Finds the drawn point: its chunk, its subchunk, its thread, the point.
 static __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
                                       const double *subchunk_sums, double target, long long pick,
-                                      long long last) {
+                                      long long last, const unsigned short *nearer, int best) {
     __shared__ seed_search search;
     const long long subchunks = args->subchunks,
                     chunks = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
@@ -15,7 +15,7 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
     __syncthreads();
     for (long long first = 0; first < chunks && !search.found; first += KM_THREADS) {
         const int here = (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS);
-        seed_chunk_sums(search.parts, subchunk_sums, subchunks, first, here);
+        seed_chunk_sums(&search.parts, subchunk_sums, subchunks, first, here, 1);
         seed_search_parts(&search, here, first);
     }
     const long long begin = search.taken * KM_SUBCHUNKS_PER_CHUNK;
@@ -26,7 +26,7 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
     seed_search_parts(&search, left, begin);
     const long long own_first = search.taken * KM_SUBCHUNK_POINTS + threadIdx.x * SEED_POINTS;
     double values[SEED_POINTS], sum = 0.0;
-    seed_values(values, args, nearest, own_first, pick, last);
+    seed_values(values, args, nearest, own_first, pick, last, nearer, best);
 #pragma unroll
     for (int p = 0; p < SEED_POINTS; p++) sum = __dadd_rn(sum, values[p]);
     __syncthreads();
@@ -54,10 +54,11 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
 }
 
 // Block (chain, candidate). candidates_before: how many pick - 1 had, 0 for the first pick. candidates_now: how
-// many this pick has, 0 behind the last.
+// many this pick has, 0 behind the last. nearer: of each chain's points, bit c: the distance to candidate c of the pick
+// before is less than `nearest`; NULL: not known.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before,
-                 int candidates_now) {
+                 int candidates_now, const unsigned short *nearer) {
     __shared__ double totals[KM_CANDIDATES_MAX];
     const int chain = blockIdx.x, candidate = blockIdx.y;
     const double *subchunk_sums =
@@ -82,7 +83,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     if (drawn > args.n - 1) drawn = args.n - 1;
     if (total > 0.0)
         drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n,
-                          subchunk_sums + best * args.subchunks, u * total, pick, last);
+                          subchunk_sums + best * args.subchunks, u * total, pick, last,
+                          nearer ? nearer + chain * args.n : nearer, best);
     if (threadIdx.x == 0)
         args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
 }

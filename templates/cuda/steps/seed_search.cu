@@ -2,17 +2,20 @@
 // Drawing is a small part of seeding: short code, which compiles sooner, so not inlined and with loops where reads need
 // not be side by side.
 
-// The sums of chunks from those of their subchunks, to shared memory: a chunk a warp at a time.
-static __device__ __noinline__ void seed_chunk_sums(double *sums, const double *subchunk_sums,
-                                                    long long subchunks, long long first, int count) {
+// The sums of `count` chunks from those of their subchunks, of each candidate, to shared memory: a chunk a warp at a
+// time.
+static __device__ __noinline__ void seed_chunk_sums(double (*sums)[KM_THREADS], const double *subchunk_sums,
+                                                    long long subchunks, long long first, int count,
+                                                    int candidates) {
     constexpr int WARPS = KM_THREADS / 32, AT_ONCE = 16; // loads at a time
-    const int lane = threadIdx.x % 32;
-    for (int first_chunk = threadIdx.x / 32; first_chunk < count; first_chunk += AT_ONCE * WARPS) {
+    const int lane = threadIdx.x % 32, all = count * candidates;
+    for (int begin = threadIdx.x / 32; begin < all; begin += AT_ONCE * WARPS) {
         double part[AT_ONCE];
 #pragma unroll
         for (int t = 0; t < AT_ONCE; t++) {
-            const long long subchunk = (first + first_chunk + t * WARPS) * KM_SUBCHUNKS_PER_CHUNK + lane;
-            part[t] = subchunk < subchunks ? subchunk_sums[subchunk] : 0.0;
+            const int c = (begin + t * WARPS) / count, chunk = (begin + t * WARPS) % count;
+            const long long subchunk = (first + chunk) * KM_SUBCHUNKS_PER_CHUNK + lane;
+            part[t] = c < candidates && subchunk < subchunks ? subchunk_sums[c * subchunks + subchunk] : 0.0;
         }
 #pragma unroll 1
         for (int step = 16; step > 0; step >>= 1)
@@ -20,7 +23,8 @@ static __device__ __noinline__ void seed_chunk_sums(double *sums, const double *
             for (int t = 0; t < AT_ONCE; t++) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
 #pragma unroll
         for (int t = 0; t < AT_ONCE; t++)
-            if (lane == 0 && first_chunk + t * WARPS < count) sums[first_chunk + t * WARPS] = part[t];
+            if (lane == 0 && begin + t * WARPS < all)
+                sums[(begin + t * WARPS) / count][(begin + t * WARPS) % count] = part[t];
     }
 }
 static_assert(KM_SUBCHUNKS_PER_CHUNK == 32, "a lane a subchunk");
@@ -33,8 +37,7 @@ static __device__ void seed_totals(double *totals, const double *subchunk_sums, 
     double total = 0.0;
     for (long long first = 0; first < chunks; first += KM_THREADS) {
         const int here = (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS);
-        for (int c = 0; c < candidates; c++)
-            seed_chunk_sums(sums[c], subchunk_sums + c * subchunks, subchunks, first, here);
+        seed_chunk_sums(sums, subchunk_sums, subchunks, first, here, candidates);
         __syncthreads();
         if (threadIdx.x < candidates)
 #pragma unroll 8

@@ -20,6 +20,12 @@
 // ==== Seeding
 // Compiled apart: seed
 //@ include cuda/steps/seed.cu
+//@ if seed_halves
+
+// ==== Seeding of many picks
+// Compiled apart: seed_halves
+//@ include cuda/steps/seed_halves.cu
+//@ end
 
 // ==== Finishing
 // Compiled apart: finish

@@ -81,7 +81,15 @@ enum { KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK };
 // one. km_seed_pass reads the points once, updates each chain's distances, and adds the inertia that each candidate
 // would leave. Nothing goes through the host.
 
-// ... 14 definitions
+// ... 6 definitions
+
+// The weights of a thread's points in the draw of `pick`, from the pick before and the distances to earlier ones; 0
+// behind the last point.
+__device__ __forceinline__ void seed_values(double *values, const km_seed_args *args, const km_real *nearest,
+                                            long long first, long long pick, long long last,
+                                            const unsigned short *nearer, int best) {
+    // ... lines of a template
+// ... 7 definitions
 
 // ... lines of a template
         const double sum = fmin(seed_sum_smaller<POINTS>(best, square[c + 1]), SEED_FAR);

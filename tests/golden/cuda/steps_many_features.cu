@@ -20,7 +20,15 @@ enum {
 
 // ... 10 definitions
 
-// ... 1 more of 2 lines, other numbers: 3bbfdeb4
+// ... 1 more of 2 lines, other numbers: d089a628
+// The weights of a thread's points in the draw of `pick`, from the pick before and the distances to earlier ones; 0
+// behind the last point.
+__device__ __forceinline__ void seed_values(double *values, const km_seed_args *args, const km_real *nearest,
+                                            long long first, long long pick, long long last,
+                                            const unsigned short *nearer, int best) {
+    if (nearer) return seed_known_values(values, args, nearest, first, last, nearer, best);
+    // ... lines of a template
+// ... 7 definitions
 // ... lines of a template
             sums[c][p] = __dadd_rn(sums[c][p], fmin(left, SEED_FAR));
         }
