@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Points that come from the host in every pass, beside the rate of pinned copies on this machine.
 //
-//     cuda_stream POINTS FEATURES KS MAX_ITER BOUND...
+//     [DEVICES=2] cuda_stream POINTS FEATURES KS MAX_ITER BOUND...
 //
-// One fit for each bound of the device's memory in MiB, 0: none. The points are clusters of uniform points, of the same
-// bits each time; all digests are to be the same.
+// One fit for each bound of a GPU's memory in MiB, 0: none; DEVICES: of so many GPUs, which share the points. Points
+// are clusters, of the same bits each time; all digests are to be the same.
 #include "../tests/cuda_context.h"
 #include <kmgen/fit.h>
 #include <kmgen/module.h>
@@ -32,11 +32,14 @@ static void fill(float *x, int64_t n, int64_t d) {
     }
 }
 
-// GB/s of copies of 32 MiB from pinned memory, the best of five turns of 2 GiB; 0: the driver refused.
-static double pinned_rate(void) {
-    enum { PIECE = 32 << 20, PIECES = 64 };
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NODELETE), *context, *host;
-    uint64_t device;
+enum { DEVICES_MAX = 8 };
+
+// GB/s of copies of 32 MiB from pinned memory to so many GPUs at once, the best of five turns of 2 GiB each; 0: the
+// driver refused.
+static double pinned_rate(int devices) {
+    enum { PIECE = 32 << 20, PIECES = 64, OF_ALL = 1 };
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NODELETE), *contexts[DEVICES_MAX], *host;
+    uint64_t to[DEVICES_MAX];
     int (*retain)(void **, int), (*enter)(void *), (*host_alloc)(void **, size_t, unsigned),
         (*host_free)(void *);
     int (*take)(uint64_t *, size_t), (*give)(uint64_t), (*wait)(void);
@@ -57,19 +60,25 @@ static double pinned_rate(void) {
     memcpy(&give, &symbols[5], sizeof give);
     memcpy(&wait, &symbols[6], sizeof wait);
     memcpy(&copy, &symbols[7], sizeof copy);
-    if (retain(&context, 0) || enter(context) || host_alloc(&host, (size_t)PIECE * PIECES, 0)) return 0;
-    if (take(&device, PIECE)) return 0;
+    for (int r = 0; r < devices; r++)
+        if (retain(&contexts[r], r) || enter(contexts[r]) || take(&to[r], PIECE)) return 0;
+    if (host_alloc(&host, (size_t)PIECE * PIECES, OF_ALL)) return 0;
     double best = 0;
     for (int turn = 0; turn < 5; turn++) {
         double begin = now_ms();
-        for (int i = 0; i < PIECES; i++)
-            if (copy(device, (char *)host + (size_t)i * PIECE, PIECE, NULL)) return 0;
-        if (wait()) return 0;
-        double rate = (double)PIECE * PIECES * 1e-6 / (now_ms() - begin);
+        for (int i = 0; i < PIECES * devices; i++)
+            if (enter(contexts[i % devices]) ||
+                copy(to[i % devices], (char *)host + (size_t)(i / devices) * PIECE, PIECE, NULL))
+                return 0;
+        for (int r = 0; r < devices; r++)
+            if (enter(contexts[r]) || wait()) return 0;
+        double rate = (double)PIECE * PIECES * devices * 1e-6 / (now_ms() - begin);
         if (rate > best) best = rate;
     }
-    give(device);
+    for (int r = 0; r < devices; r++)
+        if (enter(contexts[r]) || give(to[r])) return 0;
     host_free(host);
+    enter(contexts[0]);
     return best;
 }
 
@@ -79,7 +88,7 @@ static void say(void *user, km_log_level level, const char *text) {
 }
 
 static int fit(const float *x, int64_t n, int64_t d, const char *ks, int64_t max_iter, int64_t mib,
-               double rate) {
+               int devices, double rate) {
     km_error err = {{0}};
     km_data *data;
     km_spec spec;
@@ -100,6 +109,10 @@ static int fit(const float *x, int64_t n, int64_t d, const char *ks, int64_t max
     params.algorithm = KM_ALGORITHM_LLOYD;
     params.cache_dir = "/tmp/kmgen-stream-cache";
     params.device_memory_max = mib << 20;
+    int ordinals[DEVICES_MAX];
+    for (int r = 0; r < devices; r++) ordinals[r] = r;
+    params.devices = ordinals;
+    params.devices_count = devices > 1 ? devices : 0;
     params.log = &log;
     if (status == KM_OK) status = km_fit(&result, &spec, data, &params, &err);
     if (status != KM_OK) {
@@ -134,12 +147,14 @@ int main(int argc, char **argv) {
     float *x = malloc((size_t)(n * d) * sizeof *x);
     if (!x) return 1;
     fill(x, n, d);
-    double rate = pinned_rate();
-    printf("%lld x %lld, K %s; copies from pinned memory: %.1f GB/s\n", (long long)n, (long long)d, argv[3],
-           rate);
+    int devices = getenv("DEVICES") ? atoi(getenv("DEVICES")) : 1;
+    double rate = pinned_rate(devices);
+    printf("%lld x %lld, K %s, %d GPUs; copies from pinned memory: %.1f GB/s\n", (long long)n, (long long)d,
+           argv[3], devices, rate);
     printf("  bound  planned streamed passes   ms/pass    GB/s  share     load     seed    sweep   finish\n");
     int failed = 0;
-    for (int i = 5; i < argc; i++) failed |= fit(x, n, d, argv[3], atoll(argv[4]), atoll(argv[i]), rate);
+    for (int i = 5; i < argc; i++)
+        failed |= fit(x, n, d, argv[3], atoll(argv[4]), atoll(argv[i]), devices, rate);
     free(x);
     return failed;
 }

@@ -23,7 +23,7 @@ int km_plan_starts(const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     const km_design_code *code = km_design_code_of(plan->design);
     return code && code->starter && plan->algorithm == KM_ALGORITHM_LLOYD && !plan->streams &&
-           plan->ranks < 2 && !plan->weighted && !plan->track_labels && spec->features <= FEATURES_MAX &&
+           plan->ranks == 0 && !plan->weighted && !plan->track_labels && spec->features <= FEATURES_MAX &&
            plan->clusters_sum <= CLUSTERS_MAX &&
            KM_STARTER_BYTES(spec->features, spec->clusters_count, plan->clusters_sum) <=
                plan->facts.shared_bytes_per_block;

@@ -28,13 +28,6 @@ static const char *bytes_text(char text[32], double bytes) {
     return text;
 }
 
-// Points of a rank at most: ranks have whole chunks.
-static int64_t share_of(const km_plan *plan) {
-    enum { CHUNK_POINTS = 65536 };
-    int64_t chunks = km_divide_up(plan->points, CHUNK_POINTS);
-    return km_min(km_divide_up(chunks, plan->ranks) * CHUNK_POINTS, plan->points);
-}
-
 static void add_device(km_text *out, const km_plan *plan) {
     const km_device_facts *facts = &plan->facts;
     char target[32], points[32] = "unknown, taken as many";
@@ -56,7 +49,7 @@ static void add_device(km_text *out, const km_plan *plan) {
         km_text_printf(out,
                        "%" PRId64 " ranks share them, %" PRId64 " each at most, and add up %" PRId64
                        " bytes of sums in a pass\n",
-                       plan->ranks, share_of(plan), km_plan_exchange_bytes(plan));
+                       plan->ranks, km_share_points(plan), km_plan_exchange_bytes(plan));
     km_text_printf(out, "clusters in one pass: %" PRId64 " for each restart (the sum of the K list)\n",
                    plan->clusters_sum);
 }
@@ -225,15 +218,9 @@ static void add_whole(km_text *out, const km_plan *plan) {
     char bytes[32];
     if (!plan->memory_bytes) return;
     add_purposes(out, plan);
-    km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, "a whole fit, at one time", VALUE_WIDTH + 5,
-                   bytes_text(bytes, (double)plan->memory_bytes));
-    if (plan->ranks > 1) {
-        km_memory own;
-        km_plan share = *plan; // what it points to stays the plan's
-        share.points = share_of(plan);
-        km_memory_of(&own, &share);
-        add_row(out, "a rank's share of it", own.total);
-    }
+    km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10,
+                   plan->ranks > 1 ? "a rank's whole fit, at one time" : "a whole fit, at one time",
+                   VALUE_WIDTH + 5, bytes_text(bytes, (double)plan->memory_bytes));
     add_row(out, "on the host beside that", plan->host_bytes);
     if (plan->streams) add_streams(out, plan);
     if (plan->facts.scratch_from) add_row(out, "in temporary files", km_memory_in_files(plan));

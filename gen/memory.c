@@ -32,6 +32,12 @@ enum {
 // Minimum distances of all chains in one seeding pass take at most this many bytes.
 #define SEED_STATE_BYTES ((int64_t)2 << 30)
 
+int64_t km_share_points(const km_plan *plan) {
+    int64_t chunks = km_divide_up(plan->points, CHUNK_POINTS);
+    if (plan->ranks < 2) return plan->points;
+    return km_min(km_divide_up(chunks, plan->ranks) * CHUNK_POINTS, plan->points);
+}
+
 static int64_t restarts_of(const km_plan *plan) {
     return km_max(km_plan_value(plan, KM_PARAM_concurrent_restarts), 1);
 }
@@ -79,10 +85,14 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t subchunks = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS,
             chunks = (n + CHUNK_POINTS - 1) / CHUNK_POINTS;
     int64_t d8 = aligned(d * 8), sums = rows * KM_FINISH_SUMS * 8;
-    int is_csr = km_plan_is_csr(plan);
+    int is_csr = km_plan_is_csr(plan), shares = plan->ranks > 0;
+    // Ranks join the sums of all chunks while they load, and keep those of their own in the last pass.
+    int64_t joined = shares ? km_max(plan->points, n) : n;
     int64_t column = is_csr ? (d + 1) * 8 : 0; // CSR: centroids as columns of doubles
-    int64_t loading =
-        is_csr ? 0 : 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(chunks * 4 * d8, subchunks * 8);
+    int64_t loading = is_csr ? 0
+                             : 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES +
+                                   km_max(km_divide_up(joined, CHUNK_POINTS) * 4 * d8,
+                                          km_divide_up(joined, KM_SUBCHUNK_POINTS) * 8);
     int64_t chains = plan->streams ? streamed_chains(plan) : 1;
     int64_t seeding = aligned(chains * k_max * 8) + aligned(2 * chains * KM_CANDIDATES_MAX * 8) +
                       chains * (KM_CANDIDATES_MAX * subchunks * 8 + SEED_COLUMNS * column);
@@ -90,10 +100,11 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
                      2 * subchunks * 8;
     moving += k_max * column;
     // Rows of centroids, and of means; in double, sums of a model by its labels.
-    int64_t pieces = finish_pieces(plan);
+    int64_t pieces = finish_pieces(plan),
+            kept = shares ? chunks : km_cuda_finish_chunks(rows * pieces, chunks);
     int64_t finishing = aligned(2 * rows * d * 8) + aligned(2 * rows * (is_csr ? column : d * real)) +
                         aligned(runs * 4) + 2 * aligned(runs * 8) + aligned(sums) +
-                        aligned(km_cuda_finish_chunks(rows * pieces, chunks) * pieces * sums);
+                        aligned(kept * pieces * sums);
     int64_t table = k_max * d * KM_LABEL_PARTS(d) * 8;
     if (plan->spec.type == KM_FLOAT64)
         finishing += aligned(k_max * d * 8) + km_max(1, km_min(chunks, KM_LABEL_SUMS_BYTES / table)) * table;
@@ -175,7 +186,7 @@ static int64_t window_of(const km_plan *plan, int64_t others) {
 
 // Numbers of a point and chain, or of a point, that seeding or relocation has.
 static int64_t far_scratch(const km_memory *memory, const km_plan *plan) {
-    int64_t n = plan->points;
+    int64_t n = km_share_points(plan);
     return km_max(memory->chains * n * km_type_bytes(plan->spec.type), n * CUDA_FAR_POINT_BYTES);
 }
 
@@ -183,7 +194,8 @@ static int64_t far_scratch(const km_memory *memory, const km_plan *plan) {
 // place beside those. All else lies on the host.
 static void stream(km_memory *memory, const km_plan *plan) {
     enum { BESIDE = 16 << 20 };
-    int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type), row = d * real;
+    int64_t n = km_share_points(plan), d = plan->spec.features, real = km_type_bytes(plan->spec.type),
+            row = d * real;
     int64_t table = km_plan_is_csr(plan) ? csr_bytes(plan) : (n + KM_PAD_ROWS) * row;
     int64_t workspace = pass_bytes(plan, n), weights = plan->weighted ? n * 8 + (n + KM_PAD_ROWS) * real : 0;
     int64_t slots = restarts_of(plan) * plan->spec.clusters_count, labels = 0;
@@ -213,7 +225,7 @@ static void stream(km_memory *memory, const km_plan *plan) {
 }
 
 static void of_cuda(km_memory *memory, const km_plan *plan) {
-    int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type);
+    int64_t n = km_share_points(plan), d = plan->spec.features, real = km_type_bytes(plan->spec.type);
     int64_t subchunks = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS, workspace = pass_bytes(plan, n);
     km_cuda_steps steps = km_cuda_steps_of(plan, n);
     int is_csr = km_plan_is_csr(plan);
@@ -233,8 +245,8 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->spare = CUDA_SPARE;
     memory->total = memory->points + memory->spare +
                     km_max(memory->arriving, memory->slots + memory->pass + memory->steps);
-    memory->host =
-        plan->label_sets * n * 4 + HOST_SPARE + km_max(km_refine_bytes(plan, n), means_bytes(plan));
+    memory->host = plan->label_sets * n * 4 + HOST_SPARE +
+                   km_max(km_refine_bytes(plan, plan->points), means_bytes(plan));
     if (is_csr) memory->host += csr_bytes(plan) + csr_loading_bytes(plan); // the host packs them
     memory->chains = km_max(1, km_min(plan->spec.n_init, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
     if (plan->streams) stream(memory, plan);
@@ -525,10 +537,12 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
 void km_memory_of(km_memory *memory, const km_plan *plan) {
     *memory = (km_memory){0};
     if (!plan->points || plan->design == KM_DESIGN_NONE) return;
+    km_plan own = *plan; // what it points to stays the plan's
+    own.points = km_share_points(plan);
     if (plan->spec.target.kind == KM_TARGET_CUDA)
         of_cuda(memory, plan);
     else
-        of_cpu(memory, plan);
+        of_cpu(memory, &own);
 }
 
 int64_t km_memory_in_files(const km_plan *plan) {

@@ -25,8 +25,12 @@ typedef struct km_memory {
     int64_t window;         // points that passes take at a time; 0: they read them where they lie
 } km_memory;
 
-// `plan` has its design, numbers and algorithm; plan->points must be known (else all is 0).
+// `plan` has its design, numbers and algorithm; plan->points must be known (else all is 0). Where ranks share them, of
+// the one that has the most.
 void km_memory_of(km_memory *memory, const km_plan *plan);
+
+// Points of a rank at most: ranks have whole chunks. Without ranks all points.
+int64_t km_share_points(const km_plan *plan);
 
 // Bytes of temporary files: what km_memory_of leaves out.
 int64_t km_memory_in_files(const km_plan *plan);

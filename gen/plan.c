@@ -141,7 +141,7 @@ static int has_other_layout(const km_plan *plan, km_design design, char *reason,
 
 // Whether several ranks share the points, and this design's sums depend on which of them has which.
 static int cannot_share(const km_plan *plan, km_design design, char *reason, size_t size) {
-    if (plan->ranks < 2 || km_design_target(design) == KM_TARGET_CPU || km_design_code_of(design)->shares)
+    if (plan->ranks == 0 || km_design_target(design) == KM_TARGET_CPU || km_design_code_of(design)->shares)
         return 0;
     snprintf(reason, size, "it adds points in the order of its grid, and ranks share them");
     return 1;

@@ -292,10 +292,11 @@ km_status km_memory_refuse(const km_plan *plan, const km_spec *spec, const km_pl
     km_target_text(target, sizeof target, plan->spec.target);
     km_status status = km_fail(
         err, KM_ERROR_MEMORY,
-        "%" PRId64 " points of %" PRId64 " features do not fit: a fit on %s needs %.2f GiB of memory, "
+        "%" PRId64 " points of %" PRId64 " features do not fit: a%s fit on %s needs %.2f GiB of memory, "
         "%.2f GiB are free%s%s",
-        plan->points, plan->spec.features, target, (double)plan->memory_bytes / 0x1p30,
-        (double)plan->facts.memory_free_bytes / 0x1p30, advice.size && !advice.failed ? ": " : "",
+        plan->points, plan->spec.features, plan->ranks > 1 ? " rank's" : "", target,
+        (double)plan->memory_bytes / 0x1p30, (double)plan->facts.memory_free_bytes / 0x1p30,
+        advice.size && !advice.failed ? ": " : "",
         advice.size && !advice.failed ? advice.data : "; a machine with more of it is needed");
     km_text_clear(&advice);
     return status;

@@ -3,7 +3,9 @@
 // the library knows a communicator, not what is behind it.
 #include "quiet_check.h"
 #include "reference.h"
+#include "gen/memory.h"
 #include "runtime/cuda/nccl.h"
+#include "runtime/fit/devices.h"
 #include "short_form.h"
 #include <kmgen/data.h>
 #include <kmgen/fit.h>
@@ -280,6 +282,41 @@ static void remove_cache(const char *folder) {
     ck_assert_int_eq(system(command), 0);
 }
 
+// Points that stay on the host but for those of some windows, as `bound` leaves room for: on ranks of GPUs the bits of
+// one that has them all.
+static void check_streaming(const job *j) {
+    km_error err = {{0}};
+    km_plan plan;
+    km_data *data = NULL;
+    job own = *j;
+    km_result *alone = fit_alone(j);
+    own.params.device_memory_max =
+        1; // less than any plan takes: of the one that takes least, so much is given
+    km_window_points = 16384;
+    km_plan_init(&plan);
+    ck_assert_int_eq(km_data_from_memory(&data, j->values, j->points.n, j->points.d, j->points.type, 0, 0,
+                                         j->points.w, &err),
+                     KM_OK);
+    ck_assert_int_eq(km_fit_plan_share(&plan, &j->spec, data, &own.params, 2, &err), KM_ERROR_MEMORY);
+    ck_assert(plan.streams);
+    own.params.device_memory_max = plan.memory_bytes;
+    km_plan_clear(&plan);
+    km_data_destroy(&data);
+    rank ranks[RANKS_MAX];
+    meeting m;
+    km_spec spec = j->spec;
+    meet(ranks, &m, &own, 2, &spec);
+    go(ranks, &m);
+    for (int64_t r = 0; r < m.size; r++) {
+        check_rank(&ranks[r], alone, m.size);
+        ck_assert(ranks[r].result->plan.streams && ranks[r].result->plan.window_points == km_window_points);
+        ck_assert_int_le(ranks[r].result->plan.memory_bytes, own.params.device_memory_max);
+    }
+    part(ranks, &m);
+    km_result_destroy(&alone);
+    km_window_points = 0;
+}
+
 // All GPUs that there are, in one call; so few points are for one alone.
 static void check_devices(const job *j) {
     int devices[8], count = km_device_count();
@@ -336,6 +373,31 @@ START_TEST(same_bits_on_gpus) {
     check_ranks(&j, _i);
     km_cuda_nccl_pass = pass;
     check_devices(&j);
+    remove_cache(cache);
+    job_close(&j);
+}
+END_TEST
+
+// Points that stay on the host, of ranks with a GPU each, or one for all.
+START_TEST(same_bits_where_gpus_stream) {
+    if (km_device_count() == 0) return;
+    enum { BLOBS, MANY, COSINE, EMPTY, CHANGES };
+    static const struct {
+        int d;
+        const char *ks;
+    } shapes[] = {{8, "3..12"}, {24, "2..5"}, {4, "2..5"}, {4, "12,18"}, {4, "2..5"}};
+    int d = shapes[_i].d;
+    ref_data points =
+        _i == EMPTY ? ref_grid(1180011, d, 2, 23, KM_FLOAT32) : ref_blobs(1180011, d, 6, 3.0, 23, KM_FLOAT32);
+    job j = job_open(points, shapes[_i].ks, 2);
+    j.params.device = 0;
+    char cache[] = "/tmp/kmgen-ranks-XXXXXX"; // one compilation for all
+    ck_assert_ptr_nonnull(mkdtemp(cache));
+    j.params.cache_dir = cache;
+    if (_i == COSINE) j.spec.metric = KM_METRIC_COSINE;
+    if (_i == CHANGES) j.params.changes_min = 2000;
+    if (_i == BLOBS) j.params.criteria = (uint64_t)1 << KM_CRITERION_silhouette;
+    check_streaming(&j);
     remove_cache(cache);
     job_close(&j);
 }
@@ -622,6 +684,10 @@ int main(void) {
     tcase_set_timeout(wrong, 120);
     tcase_add_loop_test(same, same_bits_on_any_number_of_ranks, 0, 16);
     tcase_add_loop_test(gpus, same_bits_on_gpus, 0, 10);
+    TCase *streams = tcase_create("streams");
+    tcase_set_timeout(streams, 300);
+    tcase_add_loop_test(streams, same_bits_where_gpus_stream, 0, 5);
+    suite_add_tcase(suite, streams);
     tcase_add_test(same, a_pass_takes_one_sum);
     tcase_add_loop_test(wrong, all_say_what_one_finds, 0, 6);
     tcase_add_test(wrong, the_rank_that_has_it_names_the_row);

@@ -220,6 +220,56 @@ START_TEST(other_memory_is_refused) {
 }
 END_TEST
 
+// What each of so many devices takes, of which a fit may have so much.
+static km_plan plan_within(const km_spec *spec, int64_t devices, int64_t bound) {
+    static const int ordinals[] = {0, 1};
+    km_fit_params params;
+    km_plan plan;
+    km_plan_init(&plan);
+    km_fit_params_init(&params);
+    params.devices = ordinals;
+    params.devices_count = devices;
+    params.device_memory_max = bound;
+    km_status status = km_fit_plan(&plan, spec, data, &params, &err);
+    ck_assert_msg(status == KM_OK, "%d devices, %lld MiB: %s", (int)devices, (long long)bound >> 20,
+                  err.text);
+    ck_assert_int_eq(plan.ranks, devices > 1 ? devices : 0);
+    ck_assert_int_le(plan.memory_bytes, bound);
+    return plan;
+}
+
+// Points that several devices do not hold together come from the host to each, its share of them; what they hold
+// together stays there.
+START_TEST(several_stream) {
+    enum { MANY = 1 << 24, FEATURES = 8 };
+    const int64_t table = (int64_t)MANY * FEATURES * 4, little = 256 << 20;
+    void *zeros = calloc(MANY, FEATURES * 4); // of which only a sample is looked at
+    km_spec spec;
+    km_spec_init(&spec);
+    ck_assert_ptr_nonnull(zeros);
+    ck_assert_int_eq(km_data_from_memory(&data, zeros, MANY, FEATURES, KM_FLOAT32, 0, 0, NULL, &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tensor", &err), KM_OK);
+    spec.layout = KM_LAYOUT_DENSE;
+    km_plan one = plan_within(&spec, 1, little), two = plan_within(&spec, 2, little);
+    ck_assert(one.streams && two.streams && two.window_points > 0);
+    int64_t held_by_one = table - one.streamed_bytes, held_by_two = table / 2 - two.streamed_bytes;
+    ck_assert_int_ge(held_by_two, held_by_one); // tables that grow with the points are smaller
+    ck_assert_int_gt(two.streamed_bytes, 0);
+    km_plan_clear(&one);
+    km_plan_clear(&two);
+    one = plan_within(&spec, 1, little + table);
+    two = plan_within(&spec, 2, little + table);
+    ck_assert(one.streams && !two.streams);
+    km_plan_clear(&one);
+    km_plan_clear(&two);
+    km_spec_clear(&spec);
+    km_data_destroy(&data);
+    free(zeros);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("resident");
     TCase *tests = tcase_create("tests");
@@ -233,6 +283,9 @@ int main(void) {
     tcase_add_test(tests, views_of_them);
     tcase_add_test(tests, other_memory_is_refused);
     suite_add_tcase(suite, tests);
+    TCase *plans = tcase_create("plans");
+    tcase_add_test(plans, several_stream);
+    suite_add_tcase(suite, plans);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

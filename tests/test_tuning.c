@@ -441,7 +441,7 @@ START_TEST(ranks_share) {
     ck_assert_int_eq(plan.ranks, 2);
     ck_assert_int_eq(km_plan_explain(&text, &plan, &err), KM_OK);
     ck_assert_msg(strstr(text, "2 ranks share them, 4194304 each at most, and add up ") != NULL, "%s", text);
-    ck_assert_msg(strstr(text, "a rank's share of it") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "a rank's whole fit, at one time") != NULL, "%s", text);
     ck_assert_msg(strstr(text, "registers   not possible: it adds points in the order of its grid") != NULL,
                   "%s", text);
     km_text_free(text);

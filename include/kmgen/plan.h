@@ -112,7 +112,8 @@ typedef struct km_plan_params {
     int64_t label_sets;  ///< Sets of labels, 4 bytes a point, that the caller gets at the end. Default 0.
     int32_t may_stream;  ///< CUDA: points that do not fit the free memory may stay on the host. Default 0.
     int64_t threads;     ///< CPU threads. Default 0: the facts' units.
-    int64_t ranks;       ///< That share the points, each on such a device. Default 0: one has them all.
+    int64_t
+        ranks; ///< That share the points, each on such a device; 1 plans as several would. Default 0: none do.
 } km_plan_params;
 
 /// Sets every field to its default. The struct owns nothing.
@@ -177,7 +178,8 @@ typedef struct km_plan {
     int64_t value_bytes;   ///< As in km_plan_params.
     int64_t label_sets;    ///< As in km_plan_params.
     int64_t threads;       ///< As in km_plan_params.
-    /// On the device, of a whole fit: points, passes, seeding, finishing. 0: n is unknown.
+    /// On the device, of a whole fit: points, passes, seeding, finishing. 0: n is unknown. Of ranks, that of each, and
+    /// so are the bytes below.
     int64_t memory_bytes;
     int64_t host_bytes;      ///< CUDA: of the machine's memory beside that.
     int32_t streams;         ///< CUDA: points do not fit; those on the host come to the device in every pass.

@@ -55,24 +55,26 @@ done:
     return status;
 }
 
-// Behind the launches from `first` on that read points, of one stage; `first`: that one reads none.
-static int readers_end(const km_cuda_kernels *kernels, int first) {
+// Labels that nobody asks for in this pass. Distinct points, where not all points lie here: the sums of blocks are
+// added over windows and ranks.
+static int is_idle(const km_cuda_engine *engine, const char *kernel) {
+    if (strcmp(kernel, "km_tensor_distinct") == 0) return engine->windows || engine->base.share;
+    return !needs_labels(engine) && strcmp(kernel, "km_tiled_track") == 0;
+}
+
+// Behind the launches from `first` on that read points and are not idle, of one stage; `first`: that one reads none.
+static int readers_end(const km_cuda_engine *engine, int first) {
+    const km_cuda_kernels *kernels = engine->kernels;
     static const char *const others[] = {"km_tensor_lattice", "km_tensor_prepare", "km_reduce"};
     int end = first, reads = 1;
     for (; end < kernels->facts.launches_count; end++) {
         const km_pass_launch *launch = &kernels->launches[end];
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             reads &= strcmp(launch->kernel, others[i]) != 0;
+        reads &= !is_idle(engine, launch->kernel);
         if (!reads || launch->stage != kernels->launches[first].stage) break;
     }
     return end;
-}
-
-// Labels that nobody asks for in this pass. Distinct points, where not all points lie here: the sums of blocks are
-// added over windows and ranks.
-static int is_idle(const km_cuda_engine *engine, const char *kernel) {
-    if (strcmp(kernel, "km_tensor_distinct") == 0) return engine->windows || engine->base.share;
-    return !needs_labels(engine) && strcmp(kernel, "km_tiled_track") == 0;
 }
 
 km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err) {
@@ -81,7 +83,7 @@ km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err)
         const km_pass_launch *launch = &kernels->launches[i];
         if (launch->stage != stage || is_idle(engine, launch->kernel)) continue;
         KM_TRY(km_cuda_join_before(engine, launch->kernel, err));
-        int end = engine->windows ? readers_end(kernels, i) : i;
+        int end = engine->windows ? readers_end(engine, i) : i;
         if (end > i) {
             KM_TRY(km_cuda_launch_windows(engine, i, end, stage, err));
             i = end - 1;

@@ -34,8 +34,8 @@ static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t pi
     const int64_t spare = 256 << 20;
     size_t left = 0, all = 0;
     int64_t room = km_cuda_scratch_bytes(engine), work = engine->work.bytes;
-    if (engine->base.plan->streams) return chains; // on the host, as planned
     if (engine->base.share) chains = km_min(chains, KM_GUEST_ROWS / (KM_CANDIDATES_MAX + 1));
+    if (engine->base.plan->streams) return chains; // on the host, as planned
     if (nearest_bytes(engine, chains) <= room && work_bytes(engine, chains, picks) <= work) return chains;
     engine->driver->cuMemGetInfo(&left, &all);
     for (; chains > 1; chains--) {

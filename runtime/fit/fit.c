@@ -288,7 +288,7 @@ km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, c
 km_status km_fit_plan_share(km_plan *plan, const km_spec *spec, const km_data *data,
                             const km_fit_params *params, int64_t ranks, km_error *err) {
     km_fit_params own = completed(params, spec);
-    km_fit_job f = {.params = &own, .data = data, .ranks_planned = ranks, .err = err};
+    km_fit_job f = {.params = &own, .data = data, .ranks_planned = ranks > 1 ? ranks : 0, .err = err};
     km_spec_init(&f.spec);
     km_build_init(&f.build);
     km_error unasked = {{0}};

@@ -166,10 +166,10 @@ static km_plan_params plan_params(const km_fit_job *f) {
     params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
     if (lie_on_device(f)) params.value_bytes = km_type_bytes(f->spec.type); // they are read where they lie
     params.label_sets = label_sets(f);
-    params.may_stream = !f->shared && !lie_on_device(f);
+    params.may_stream = !lie_on_device(f);
     params.threads = f->shared ? f->share.threads : km_threads(f->params->threads, 0, NULL);
     // A rank that is alone plans like the others of a communicator: its result has their bits.
-    params.ranks = f->shared ? km_max(f->share.ranks->size, 2) : f->ranks_planned;
+    params.ranks = f->shared ? f->share.ranks->size : f->ranks_planned;
     return params;
 }
 
@@ -278,8 +278,6 @@ static km_status open_faster(km_fit_job *f) {
 km_status km_fit_open_device(km_fit_job *f) {
     KM_TRY(km_fit_agree(f, may_choose(f) ? open_faster(f) : open_wanted(f)));
     km_fit_note_device(f);
-    // A plan is for the points of all ranks, and so is what is free.
-    if (f->ranks_planned > 1) f->device->facts.memory_free_bytes *= f->ranks_planned;
     return km_fit_share_facts(f);
 }
 
@@ -301,14 +299,17 @@ static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error 
 // What a GPU's fit takes of the machine's memory.
 static km_status check_host(const km_fit_job *f, const km_plan *plan, km_error *err) {
     int64_t most = f->params->memory_max, left = most > 0 ? km_host_left_of(most) : 0;
-    if (most <= 0 || plan->host_bytes <= left)
-        return km_host_check(plan->streams ? "points that the GPU has no room for" : "the labels",
-                             plan->host_bytes, err);
+    // Ranks of GPUs of one process are one process's, too.
+    int64_t here = f->shared ? f->share.ranks->local_size : f->ranks_planned;
+    int64_t bytes = plan->host_bytes * km_max(here, 1);
+    if (most <= 0 || bytes <= left)
+        return km_host_check(plan->streams ? "points that the GPU has no room for" : "the labels", bytes,
+                             err);
     return km_fail(
         err, KM_ERROR_MEMORY,
         "a fit on a GPU needs %.2f GiB of the machine's memory beside the GPU's, memory_max leaves "
         "%.2f GiB; raise it, or keep no labels%s",
-        (double)plan->host_bytes / 0x1p30, (double)left / 0x1p30,
+        (double)bytes / 0x1p30, (double)left / 0x1p30,
         plan->streams ? ", or take the CPU (-t cpu) with a scratch folder" : "");
 }
 

@@ -70,8 +70,6 @@ km_status km_fit_share_facts(km_fit_job *f) {
         if ((of[KIND] != all[KIND] || of[ARCH] != all[ARCH]) && other < 0) other = r;
     }
     free(all);
-    // Plans are for the points of all, and so is what is free.
-    facts->memory_free_bytes *= ranks->size;
     if (status != KM_OK || other < 0) return status;
     f->share.is_over = 1;
     return km_fail(
