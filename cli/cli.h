@@ -201,7 +201,8 @@ typedef struct cli_changes {
 enum { CLI_DEVICES_MAX = 64 };
 typedef struct cli_several {
     int devices[CLI_DEVICES_MAX];
-    int count; // 0: one, or none
+    int count;      // 0: one, or none
+    double open_ms; // km_fit_params.devices_open_ms
 } cli_several;
 
 // Takes several devices out of the target, "cuda:all" or "cuda:0,1", which is "cuda" then: 0, or CLI_USAGE after a

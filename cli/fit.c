@@ -94,6 +94,7 @@ static int prepare_spec(fit_job *job, fit_options *options, const cli_command *c
         return cli_usage(command, "a rank has one GPU: give --target cuda, and a rank for each");
     options->fit.devices = options->several.devices;
     options->fit.devices_count = options->several.count;
+    options->fit.devices_open_ms = options->several.open_ms;
     exit = cli_changes_apply(&job->spec, &options->fit.device, &options->changes, command);
     if (exit) return exit;
     const char *target = options->changes.target;

@@ -1750,6 +1750,9 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     export FAKE_CUDA_DEVICES=2
     run 1 fit "$work/in/large.f32" --features 4 -k 2..5 -t cuda:all --device-memory-max 1500M -v
     in_stderr 'devices: 2 GPUs share the points'
+    run 0 fit "$work/in/large.f32" --features 4 -k 2..5 -t cuda:all --device-memory-max 300M --dry-run
+    in_stdout '^2 ranks share them'
+    in_stdout '^ *points come from the host, [0-9]+ at a time: '
     unset FAKE_CUDA_DEVICES
     rm -f "$work/in/large.f32"
     # The tuning table that is asked then is the CPU's own.

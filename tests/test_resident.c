@@ -220,6 +220,48 @@ START_TEST(other_memory_is_refused) {
 }
 END_TEST
 
+static km_plan plan_on(const km_spec *spec, int64_t devices, double open_ms) {
+    static const int ordinals[] = {0, 1};
+    km_fit_params params;
+    km_plan plan;
+    km_plan_init(&plan);
+    km_fit_params_init(&params);
+    params.devices = ordinals;
+    params.devices_count = devices;
+    params.devices_open_ms = open_ms;
+    ck_assert_msg(km_fit_plan(&plan, spec, data, &params, &err) == KM_OK, "%s", err.text);
+    return plan;
+}
+
+// A fit that saves less than another device takes to open stays on one; of many restarts it takes both, and so it does
+// where they are open.
+START_TEST(as_many_as_pay) {
+    enum { MANY = 1 << 24, FEATURES = 8 };
+    void *zeros = calloc(MANY, FEATURES * 4); // of which only a sample is looked at
+    km_spec spec;
+    km_spec_init(&spec);
+    ck_assert_ptr_nonnull(zeros);
+    ck_assert_int_eq(km_data_from_memory(&data, zeros, MANY, FEATURES, KM_FLOAT32, 0, 0, NULL, &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
+    spec.layout = KM_LAYOUT_DENSE;
+    static const struct {
+        int64_t n_init;
+        double open_ms;
+        int64_t ranks;
+    } cases[] = {{1, 300, 0}, {200, 300, 2}, {1, 0, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        spec.n_init = cases[i].n_init;
+        km_plan plan = plan_on(&spec, 2, cases[i].open_ms);
+        ck_assert_int_eq(plan.ranks, cases[i].ranks);
+        km_plan_clear(&plan);
+    }
+    km_spec_clear(&spec);
+    km_data_destroy(&data);
+    free(zeros);
+}
+END_TEST
+
 // What each of so many devices takes, of which a fit may have so much.
 static km_plan plan_within(const km_spec *spec, int64_t devices, int64_t bound) {
     static const int ordinals[] = {0, 1};
@@ -285,6 +327,7 @@ int main(void) {
     suite_add_tcase(suite, tests);
     TCase *plans = tcase_create("plans");
     tcase_add_test(plans, several_stream);
+    tcase_add_test(plans, as_many_as_pay);
     suite_add_tcase(suite, plans);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -77,6 +77,9 @@ typedef struct km_fit_params {
     /// so. In the place of `device`. Default NULL.
     const int *devices;
     int64_t devices_count; ///< Of `devices`; 0 and 1 mean no more than `device`. Default 0.
+    /// What each of them but the first takes until it can be used: fewer are used where the whole fit is done sooner
+    /// so, as the cost model sees it, and a warning says so. Default 0: they are open, or to be used in any case.
+    double devices_open_ms;
     int device;       ///< CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
                       ///< cuda, wins over AUTO. AUTO: the GPU where there is one, but the CPU where that is
                       ///< estimated to take less time (km_plan_fit_time) and neither tuning,

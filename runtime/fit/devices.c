@@ -7,6 +7,7 @@
 #include "../share.h"
 #include "devices.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,10 +176,15 @@ static km_status fit_on(km_result **out, const km_spec *spec, const km_data *dat
     return status;
 }
 
-// The time of a pass over all points on one GPU, by the plan that so many would share; 0: it has not the memory for
-// them. KM_ERROR_PLAN, with the reason.
-static km_status pass_time(double *ms, int64_t ranks, const km_spec *spec, const km_data *data,
-                           const km_fit_params *params, km_error *err) {
+// By the plan that so many would share, on one GPU: a pass over all points, and of a whole fit what several share, the
+// copy of the points and all passes. Both 0: it has not the memory for them. KM_ERROR_PLAN, with the reason.
+typedef struct estimate {
+    double pass_ms, fit_ms;
+} estimate;
+
+static km_status estimate_of(estimate *out, int64_t ranks, const km_spec *spec, const km_data *data,
+                             const km_fit_params *params, km_error *err) {
+    km_fit_time time;
     km_plan plan;
     km_fit_params one = *params;
     one.device = params->devices[0];
@@ -186,33 +192,57 @@ static km_status pass_time(double *ms, int64_t ranks, const km_spec *spec, const
     km_plan_init(&plan);
     km_status status = km_fit_plan_share(&plan, spec, data, &one, ranks, err);
     int has_room = status == KM_OK && !plan.streams; // else several hold what one does not
-    *ms = has_room ? plan.estimates[plan.design].total_ns * (double)plan.points * 1e-6 : 0;
+    *out = (estimate){0, 0};
+    if (has_room) {
+        km_plan_fit_time(&time, &plan, params->max_iter ? params->max_iter : plan.spec.max_iter);
+        out->pass_ms = plan.estimates[plan.design].total_ns * (double)plan.points * 1e-6;
+        out->fit_ms = time.transfer_ms + time.passes_ms;
+    }
     km_plan_clear(&plan);
     return status == KM_ERROR_MEMORY ? KM_OK : status;
 }
 
+// How many of `most` make the whole fit shortest; the first is open.
+static int64_t how_many_pay(int64_t most, const estimate *alone, const estimate *shared, double open_ms) {
+    int64_t best = 1;
+    double least_ms = alone->fit_ms;
+    if (!(open_ms > 0)) return most;
+    for (int64_t count = 2; count <= most; count++) {
+        double ms = shared->fit_ms / (double)count + (double)(count - 1) * open_ms;
+        if (ms < least_ms) best = count;
+        least_ms = fmin(least_ms, ms);
+    }
+    return best;
+}
+
 // How many GPUs have enough to do: as many of which each takes 100 us for its part of a pass, beside a join of some 15
-// us, if that is less than one takes by its best design. `why`: where not all do.
+// us, if that is less than one takes by its best design, and if the fit saves what it takes to open them. `why`: where
+// not all do.
 static km_status choose(int64_t *count, char *why, size_t size, const km_spec *spec, const km_data *data,
                         const km_fit_params *params, km_error *err) {
     const double part_ms = 0.1, join_ms = 0.015;
-    double alone_ms, shared_ms;
+    estimate alone, shared;
     km_error reason = {{0}};
     int64_t chunks = km_chunks_of(km_data_points(data));
     *count = km_min(params->devices_count, km_max(chunks, 1));
-    km_status status = pass_time(&shared_ms, 2, spec, data, params, &reason);
+    km_status status = estimate_of(&shared, 2, spec, data, params, &reason);
     if (status == KM_ERROR_PLAN || status == KM_ERROR_SPEC) {
         *count = 1;
         snprintf(why, size, "%.*s", (int)size - 1, reason.text);
         return KM_OK;
     }
     if (status != KM_OK) return km_fail(err, status, "%s", reason.text);
-    KM_TRY(pass_time(&alone_ms, 1, spec, data, params, err));
-    if (shared_ms == 0 || alone_ms == 0) return KM_OK; // one has no room for all points
-    *count = km_max(1, km_min(*count, (int64_t)(shared_ms / part_ms)));
-    if (shared_ms / (double)*count + join_ms >= alone_ms) *count = 1;
+    KM_TRY(estimate_of(&alone, 1, spec, data, params, err));
+    if (shared.pass_ms == 0 || alone.pass_ms == 0) return KM_OK; // one has no room for all points
+    *count = km_max(1, km_min(*count, (int64_t)(shared.pass_ms / part_ms)));
+    if (shared.pass_ms / (double)*count + join_ms >= alone.pass_ms) *count = 1;
     snprintf(why, size, "a pass takes about %.2g ms on one, and more would cost more than they save",
-             alone_ms);
+             alone.pass_ms);
+    int64_t pay = how_many_pay(*count, &alone, &shared, params->devices_open_ms);
+    if (pay < *count)
+        snprintf(why, size, "the fit takes about %.2g s on one, and each other GPU %.2g s until it is there",
+                 alone.fit_ms * 1e-3, params->devices_open_ms * 1e-3);
+    *count = pay;
     return KM_OK;
 }
 
