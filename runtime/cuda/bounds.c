@@ -131,6 +131,10 @@ const km_bounds_args *km_cuda_bounds_of(const km_cuda_engine *engine) {
     return engine->bounding ? &engine->bounding->args : NULL;
 }
 
+int km_cuda_bounds_keep_labels(const km_cuda_engine *engine) {
+    return engine->bounding && engine->bounding->rests_until == 0 && engine->starter_passes == 0;
+}
+
 // Launches ------------------------------------------------------------------------------------------------------
 
 static km_status launch(km_cuda_engine *engine, km_cu_function function, int64_t blocks, int64_t slots,

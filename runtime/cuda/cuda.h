@@ -55,6 +55,7 @@ enum {
     X(join_blocks)                                                                                           \
     X(load_transform_f32)                                                                                    \
     X(load_transform_f64)                                                                                    \
+    X(farthest_squares)                                                                                      \
     X(window_sums)
 #define KM_SPARSE_KERNELS(X)                                                                                 \
     X(columns)                                                                                               \
@@ -351,6 +352,8 @@ typedef struct km_cuda_skipping {
 extern const km_cuda_skipping km_cuda_tiling, km_cuda_bounding;
 // The bounds that passes keep, for programs that check them (bench/cuda_labels.c); NULL: there are none.
 const km_bounds_args *km_cuda_bounds_of(const km_cuda_engine *engine);
+// Whether each pass so far has left the labels of its runs, as bounds have never rested.
+int km_cuda_bounds_keep_labels(const km_cuda_engine *engine);
 
 // state.c
 // Gets the memory that passes need in addition to the points, when n is known.

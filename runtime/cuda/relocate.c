@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Relocate: empty clusters get the points farthest from the centroids of the last pass (cuda/steps/relocate.cu,
-// relocation.h). One assignment of all points, then one read of their distances for each cluster.
+// relocation.h). One assignment of all points, or their labels, then one read of their distances for each cluster.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cuda.h"
@@ -59,6 +59,19 @@ static km_status relocation_begin(relocation *r, km_error *err) {
                : km_fail_memory(err, "the farthest points", r->wanted * (d + 1) * 8);
 }
 
+// The same by labels that the pass has left.
+static km_status measure_labelled(relocation *r, km_cu_ptr centroids, km_error *err) {
+    km_cuda_engine *engine = r->engine;
+    long long n = engine->base.n, stride = km_round_up(n, KM_ALIGN_BYTES);
+    int label_bytes = (int)km_cuda_label_bytes(engine);
+    km_cu_ptr labels = engine->labels.address + (km_cu_ptr)(r->slot * stride * label_bytes),
+              labels_out = r->nearest + (km_cu_ptr)(n * 8);
+    void *arguments[] = {
+        &engine->points.address, &n, &labels, &label_bytes, &centroids, &r->nearest, &labels_out};
+    return km_cuda_launch(engine, engine->kernels->farthest_squares, engine->subchunks_count, 1, arguments,
+                          err);
+}
+
 // Each point's cluster, and its squared distance to that centroid.
 static km_status measure(relocation *r, km_error *err) {
     km_cuda_engine *engine = r->engine;
@@ -85,6 +98,7 @@ static km_status measure(relocation *r, km_error *err) {
         table = work + (km_cu_ptr)(head + centroids);
         KM_TRY(km_cuda_columns(engine, table, work + (km_cu_ptr)head, r->k, err));
     }
+    if (km_cuda_bounds_keep_labels(engine)) return measure_labelled(r, work + (km_cu_ptr)head, err);
     km_assign_args args = {.points = (const void *)(uintptr_t)engine->points.address,
                            .count = n,
                            .centroids = (const double *)(uintptr_t)(work + (km_cu_ptr)head),

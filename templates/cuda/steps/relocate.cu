@@ -4,9 +4,28 @@
 
 //@ include cuda/steps/farthest.cu
 
+// Each point's squared distance to the centroid of its label, where the pass has left labels; and the label as an int.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_farthest_squares(const km_real *points, long long n, const void *labels, int label_bytes,
+                        const double *centroids, double *nearest, int *labels_out) {
+    for (int p = 0; p < KM_SUBCHUNK_POINTS; p += KM_THREADS) {
+        const long long i = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p + threadIdx.x;
+        if (i >= n) return;
+        const int label =
+            label_bytes == 1 ? ((const unsigned char *)labels)[i] : ((const unsigned short *)labels)[i];
+        double square = 0.0;
+        for (int f = 0; f < D; f++) {
+            const double t = (double)points[i * D + f] - centroids[label * (long long)D + f];
+            square = __fma_rn(t, t, square);
+        }
+        nearest[i] = square;
+        labels_out[i] = label;
+    }
+}
+
 // One subchunk a block. Drops points that equal the last taken one (picks[taken - 1]) or have no weight. Finds the
 // farthest of the others whose distance is more than rounding: more than square_min, and than rounding2 times its
-// own |x|^2.
+// own |x|^2, which the first search asks; the others find the distances of the rest to be 0.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_farthest_subchunk(const km_real *points, const double *weights, long long n, double square_min,
                          double rounding2, double *nearest, const long long *picks, long long taken,
@@ -25,11 +44,17 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
             if (f == D) nearest[i] = square = 0.0;
         }
         if (!(square > square_min)) continue;
-        double size = 0.0;
+        if (taken == 0) {
+            double size = 0.0;
 #pragma unroll 1
-        for (int f = 0; f < D; f++)
-            size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
-        if (square > __dmul_rn(rounding2, size)) farthest_of(&value, &index, square, i);
+            for (int f = 0; f < D; f++)
+                size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
+            if (!(square > __dmul_rn(rounding2, size))) {
+                nearest[i] = 0.0;
+                continue;
+            }
+        }
+        farthest_of(&value, &index, square, i);
     }
     farthest_of_block(&value, &index);
     if (threadIdx.x == 0) {

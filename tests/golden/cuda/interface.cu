@@ -34,6 +34,7 @@
 #define km_silhouette interface_km_silhouette
 #define km_silhouette_labelled interface_km_silhouette_labelled
 #define km_silhouette_searched interface_km_silhouette_searched
+#define km_farthest_squares interface_km_farthest_squares
 #define km_farthest_subchunk interface_km_farthest_subchunk
 #define km_farthest_pick interface_km_farthest_pick
 #define km_update interface_km_update

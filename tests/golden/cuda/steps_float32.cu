@@ -241,7 +241,7 @@ __device__ __forceinline__ void silhouette_hold(km_real &value) {
 // Relocate: finds the points farthest from their own centroids, one after the other. km_assign has written each point's
 // squared distance. A point that was taken, and points with the same coordinates, get a distance of 0.
 
-// ... 4 definitions
+// ... 5 definitions
 
 // ==== The update ===========================================================================================
 // Compiled apart: pass/rest

@@ -141,5 +141,5 @@ __device__ __forceinline__ void silhouette_hold(km_real &value) {
 
 // ... 4 definitions
 
-// ... 1 more of 2 lines, other numbers: bd412ed4
+// ... 1 more of 2 lines, other numbers: 04d67991
 // ... 4 definitions

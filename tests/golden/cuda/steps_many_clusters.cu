@@ -3,5 +3,5 @@
 
 // ... 30 definitions
 
-// ... 5 more of 2 lines, other numbers: fd880b38
+// ... 5 more of 2 lines, other numbers: 6b34beb3
 // ... 4 definitions
