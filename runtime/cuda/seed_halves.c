@@ -33,8 +33,9 @@ static km_status create(km_cuda_seed_halves *halves, km_cuda_engine *engine, int
             nearer = km_round_up(chains * n * 2, KM_ALIGN_BYTES), bytes = row_bytes + squares + nearer + 8;
     const km_driver *driver = engine->driver;
     size_t left = 0, all = 0;
+    int64_t most = engine->base.plan->facts.memory_free_bytes; // for this fit, as it was planned
     driver->cuMemGetInfo(&left, &all);
-    if ((int64_t)left < bytes + SPARE_BYTES)
+    if ((int64_t)left < bytes + SPARE_BYTES || (most > 0 && engine->bytes_held + bytes > most))
         return km_fail(err, KM_ERROR_MEMORY, "there is no memory for halves of the points");
     KM_TRY(km_cuda_reserve(engine, &halves->memory, bytes, "halves of the points", err));
     halves->squares = halves->memory.address + (km_cu_ptr)row_bytes;
