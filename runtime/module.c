@@ -286,8 +286,14 @@ static void leave_out(build *b, int may_begin) {
         if (km_source_is_pass(&b->texts[i])) is_pass_there &= b->parts[i].was_cached;
     if (is_pass_there) b->parts[b->count - 1].is_left = 1;
     b->is_begun = may_begin && !is_pass_there;
-    for (int64_t i = 0; i < b->count && b->is_begun; i++)
-        b->parts[i].is_left = !b->parts[i].is_first && !b->parts[i].was_cached;
+    for (int64_t i = 0; i < b->count && b->is_begun; i++) {
+        part *p = &b->parts[i];
+        int is_pass = !p->is_first && km_source_is_pass(&b->texts[i]);
+        p->is_left = !p->is_first && (is_pass || !p->was_cached);
+        if (!is_pass) continue;
+        free(p->binary); // its own pass is taken as a whole or not at all, later
+        p->binary = NULL;
+    }
 }
 
 // What the cache has is there at once: no thread is started for it. Returns how many parts are missing.
