@@ -63,12 +63,14 @@ typedef enum km_param {
     X(form, resident, TILED, "centroids stay in shared memory, scores in the plan's type")                   \
     X(form, resident_fp16, TILED,                                                                            \
       "centroids stay in shared memory, scores in fp16, ambiguous points again in double")                   \
+    X(form, points, TILED, "a thread has whole points, scores in float32, ambiguous points again in double") \
     X(form, nonzeros, SPARSE_WARPS, "a nonzero meets the centroids side by side, in the plan's type")        \
     X(form, expanded, SPARSE_WARPS,                                                                          \
       "tiles of points with their zeros in fp16, matrix products, ambiguous points again in double")         \
     X(sums, chunks, TILED, "rows in shared memory, a chunk of points a block")                               \
     X(sums, sorted, TILED, "points in the order of their labels")                                            \
-    X(sums, products, TILED, "matrix products of doubles")
+    X(sums, products, TILED, "matrix products of doubles")                                                   \
+    X(sums, integers, TILED, "integers in rows in shared memory, exact in any order")
 
 typedef enum km_word {
 #define KM_WORD_ENUM(param, name, design, meaning) KM_WORD_##param##_##name,

@@ -1430,6 +1430,7 @@ static void digests_of_plans(job *j, const char *of_design, const char *const (*
 
 START_TEST(digest_does_not_depend_on_threads_or_plan) {
     static const char *const tensor[][2] = {{"grid", "97"}, {"grid", "264"}};
+    static const char *const tiled[][2] = {{"grid", "97"}, {"tile_clusters", "32"}, {"form", "tiles"}};
     const int kind = _i / 2;
     const km_type type = type_of(_i);
     const int is_gpu = !strcmp(target, "cuda");
@@ -1444,6 +1445,13 @@ START_TEST(digest_does_not_depend_on_threads_or_plan) {
         if (type == KM_FLOAT32 && !j.points.w)
             digests_of_plans(&j, "tensor", tensor, 2); // it takes no weights
     }
+    int unweighted = !j.points.w;
+    job_close(&j);
+    if (!is_gpu || !unweighted) return;
+    j = job_open(points_of_kind(kind, 100003, type), "33,70"); // labels are resolved, sums are integers
+    j.spec.n_init = 1;
+    j.params.max_iter = 10;
+    digests_of_plans(&j, "tiled", tiled, 3);
     job_close(&j);
 }
 END_TEST

@@ -554,10 +554,11 @@ START_TEST(tensor_of_many_clusters) {
                  {"cuda:sm_90", "256", 32, KM_DESIGN_TENSOR, KM_WORD_form_rows},
                  {"cuda:sm_90", "2..64", 8, KM_DESIGN_TENSOR, KM_WORD_form_rows},
                  {"cuda:sm_90", "64", 4, KM_DESIGN_TENSOR, KM_WORD_form_distance},
-                 {"cuda:sm_90", "257", 8, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16},
+                 {"cuda:sm_90", "257", 8, KM_DESIGN_TILED, KM_WORD_form_points},
                  {"cuda:sm_90", "256", 128, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16},
-                 {"cuda:sm_80", "256", 8, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16},
-                 {"cuda:sm_120", "256", 8, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16}};
+                 {"cuda:sm_80", "256", 8, KM_DESIGN_TILED, KM_WORD_form_points},
+                 {"cuda:sm_80", "256", 64, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16},
+                 {"cuda:sm_120", "256", 8, KM_DESIGN_TILED, KM_WORD_form_points}};
     km_plan_params params;
     km_plan_params_init(&params);
     params.points = 1 << 25;
@@ -573,25 +574,36 @@ START_TEST(tensor_of_many_clusters) {
 }
 END_TEST
 
-// Sums of the design tiled: the order of labels above K = 32, whatever the device; below that products of doubles
-// where they are fast, else rows in shared memory.
+// Sums of the design tiled: above K = 32 integers in rows in shared memory, where these hold them and points have no
+// weights, else the order of labels; below that products of doubles where they are fast, else rows in shared memory.
 START_TEST(tiled_sums) {
     static const struct {
         const char *target, *clusters;
-        int sums;
-    } cases[] = {
-        {"cuda:sm_90", "2..32", KM_WORD_sums_products}, {"cuda:sm_100", "5", KM_WORD_sums_products},
-        {"cuda:sm_80", "2..32", KM_WORD_sums_chunks},   {"cuda:sm_75", "5", KM_WORD_sums_chunks},
-        {"cuda:sm_90", "2..33", KM_WORD_sums_sorted},   {"cuda:sm_90", "33", KM_WORD_sums_sorted},
-        {"cuda:sm_80", "2..33", KM_WORD_sums_sorted},   {"cuda:sm_120", "1024", KM_WORD_sums_sorted}};
-    spec.features = 256;
+        int32_t features;
+        int weighted, sums;
+    } cases[] = {{"cuda:sm_90", "2..32", 256, 0, KM_WORD_sums_products},
+                 {"cuda:sm_100", "5", 256, 0, KM_WORD_sums_products},
+                 {"cuda:sm_80", "2..32", 256, 0, KM_WORD_sums_chunks},
+                 {"cuda:sm_75", "5", 256, 0, KM_WORD_sums_chunks},
+                 {"cuda:sm_90", "2..33", 256, 0, KM_WORD_sums_sorted},
+                 {"cuda:sm_90", "33", 256, 0, KM_WORD_sums_sorted},
+                 {"cuda:sm_80", "2..33", 256, 0, KM_WORD_sums_sorted},
+                 {"cuda:sm_120", "1024", 256, 0, KM_WORD_sums_sorted},
+                 {"cuda:sm_90", "33", 8, 0, KM_WORD_sums_integers},
+                 {"cuda:sm_90", "33", 8, 1, KM_WORD_sums_sorted},
+                 {"cuda:sm_75", "2..300", 8, 0, KM_WORD_sums_integers},
+                 {"cuda:sm_75", "2000", 8, 0, KM_WORD_sums_sorted}};
+    km_plan_params params;
+    km_plan_params_init(&params);
     ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         ck_assert_int_eq(km_spec_set_target(&spec, cases[i].target, &err), KM_OK);
         ck_assert_int_eq(km_spec_set_clusters(&spec, cases[i].clusters, &err), KM_OK);
-        expect_plan(NULL);
-        ck_assert_msg(km_plan_value(&plan, KM_PARAM_sums) == cases[i].sums, "%s, K = %s", cases[i].target,
-                      cases[i].clusters);
+        spec.features = cases[i].features;
+        params.weighted = cases[i].weighted;
+        expect_plan(&params);
+        ck_assert_msg(km_plan_value(&plan, KM_PARAM_sums) == cases[i].sums, "%s, K = %s, d = %d",
+                      cases[i].target, cases[i].clusters, cases[i].features);
     }
 }
 END_TEST

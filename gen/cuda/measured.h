@@ -115,6 +115,14 @@
     X(adding_products, 1.2, "H200, confirmed by the recorded space of d = 32 within 10%")                    \
     X(adding_sorted, 3000, "H200: points in the order of their labels, of a K")                              \
     X(adding_sorted_feature, 10, "H200: and a feature")                                                      \
+    X(points_tile, 8, "H100: whole points, the best two scores of a tile, on the half-rate pipe")            \
+    X(points_stall, 1.15, "H100, d = 1 to 16, K = 33 to 4,000, as the next four")                            \
+    X(points_stall_few, 0.6, "over points of a thread")                                                      \
+    X(points_end, 130, "of a K: margin and label")                                                           \
+    X(points_again, 3, "of a centroid of the best tile, whose scores are made again")                        \
+    X(points_again_load, 7, "and 16 bytes of it, which each lane reads elsewhere")                           \
+    X(adding_integers, 40, "H100, d = 2 to 16, of a K, as the next one")                                     \
+    X(adding_integers_feature, 14, "and a feature")                                                          \
     X(adding_chunks, 2000, "H200: rows in shared memory")                                                    \
     X(adding_chunks_k, 23, "H200: and a lane of a K")                                                        \
     X(adding_read, 1.08, "H200: the points' read beside products")

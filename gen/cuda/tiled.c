@@ -56,7 +56,10 @@ static void estimate(km_config *found, km_plan *plan) {
     take_fixed(config, plan);
     int64_t sums = km_tiled_sums_of(plan, (int)config->shape.resident);
     double adding_ns = km_tiled_adding(plan, config) / km_cuda_issue_rate(plan);
-    estimate->bytes_per_point = (1 + (sums == KM_WORD_sums_sorted ? ks : 1)) * d * size + ks * 12;
+    // Of whole points the labels' read is behind their arithmetic.
+    double reads = (config->shape.whole ? 0 : 1) +
+                   (sums == KM_WORD_sums_sorted || sums == KM_WORD_sums_integers ? ks : 1);
+    estimate->bytes_per_point = reads * d * size + ks * (sums == KM_WORD_sums_integers ? 4 : 12);
     estimate->memory_ns = km_cuda_read_ns(plan, estimate->bytes_per_point);
     estimate->tensor_ns = config->tensor_ns;
     estimate->issue_ns = config->issue_ns + adding_ns;
@@ -70,7 +73,9 @@ static void estimate(km_config *found, km_plan *plan) {
     estimate->registers_spare = config->spare;
     estimate->shared_bytes_per_block = config->shape.shared_bytes;
     snprintf(estimate->reason, sizeof estimate->reason, "%s",
-             config->shape.fp16 ? "fp16 scores, ambiguous points again in double" : "plain arithmetic");
+             config->shape.fp16    ? "fp16 scores, ambiguous points again in double"
+             : config->shape.whole ? "float scores, ambiguous points again in double"
+                                   : "plain arithmetic");
     KM_CONFIG_PUT(found, best);
 }
 
@@ -83,25 +88,36 @@ static km_status check_sums(const km_plan *plan, const km_tile_shape *shape, km_
     if (sums == KM_WORD_sums_products && (!shape->resident || !km_tiled_has_double_products(plan)))
         return km_fail(err, KM_ERROR_PLAN,
                        "sums can be products only where centroids are resident, on sm_90 or sm_100");
+    if (sums == KM_WORD_sums_integers && !km_tiled_has_integers(plan))
+        return km_fail(
+            err, KM_ERROR_PLAN,
+            "sums can be integers only of up to %d features (float64: %d) without weights, where the "
+            "rows of the largest K fit into shared memory",
+            KM_TILED_INTEGERS_FEATURES, KM_TILED_INTEGERS_DOUBLES);
     return KM_OK;
 }
 
 static km_status decide_tiles(km_plan *plan, const km_tiled_config *config, km_error *err) {
-    int resident = config->shape.resident != 0;
+    int resident = config->shape.resident != 0, whole = config->shape.whole != 0;
     KM_TRY(km_plan_set(plan, KM_PARAM_form, km_tiled_form_of(&config->shape), err, "%s; %s",
-                       resident ? "tiles of centroids fit into shared memory, all of their features"
-                                : "many clusters or features, or products that are no faster",
-                       config->shape.fp16 ? "tensor cores, ambiguous points are decided again in double"
-                                          : "the type or the device asks for plain arithmetic"));
+                       whole      ? "few features: a thread has whole points"
+                       : resident ? "tiles of centroids fit into shared memory, all of their features"
+                                  : "many clusters or features, or products that are no faster",
+                       whole                ? "ambiguous points are decided again in double"
+                       : config->shape.fp16 ? "tensor cores, ambiguous points are decided again in double"
+                                            : "the type or the device asks for plain arithmetic"));
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, config->shape.tile_points, err, "%s",
-                       resident ? "16 for each of the warps that registers and shared memory hold"
-                                : "points of a block, which share what is read of the centroids"));
+                       whole      ? "as many of a thread as registers hold"
+                       : resident ? "16 for each of the warps that registers and shared memory hold"
+                                  : "points of a block, which share what is read of the centroids"));
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, config->shape.tile_clusters, err, "%s",
-                       resident ? "centroids of whole K whose scores a warp has in registers"
-                                : "64 for each of the warps that have the same points"));
+                       whole      ? "centroids of which the best score is kept"
+                       : resident ? "centroids of whole K whose scores a warp has in registers"
+                                  : "64 for each of the warps that have the same points"));
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_features, config->shape.tile_features, err,
-                       resident ? "%lld features, one product at a time"
-                                : "%lld features in pieces that are padded little",
+                       whole      ? "all %lld features"
+                       : resident ? "%lld features, one product at a time"
+                                  : "%lld features in pieces that are padded little",
                        (long long)plan->spec.features));
     return km_plan_set(plan, KM_PARAM_blocks_per_sm, config->blocks_per_sm, err,
                        "blocks whose tiles fit into shared memory");
@@ -142,8 +158,9 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
         KM_TRY(km_plan_set(plan, KM_PARAM_segments, km_tiled_segments_of(plan), err,
                            "segments of the points in the order of their labels, a few lanes each"));
     KM_TRY(km_plan_set(plan, KM_PARAM_grid, km_tiled_grid_of(plan), err, "%s",
-                       sums == KM_WORD_sums_sorted
-                           ? "chunks of points while they are sorted"
+                       sums == KM_WORD_sums_sorted ? "chunks of points while they are sorted"
+                       : sums == KM_WORD_sums_integers
+                           ? "blocks that add points, of a slot"
                            : "chunks of points, each with its own sums, 64 MiB at most"));
     return decide_layout(plan, err);
 }
@@ -181,7 +198,10 @@ static void name_shape(km_env *env, const km_tile_shape *shape) {
     km_env_set_int(env, "tile", shape->tile_clusters);
     km_env_set_flag(env, "k_ends_in_tile", shape->panel_rows == 1);
     km_env_set_flag(env, "takes_single_scores", shape->resident || shape->panel_rows == 1 || !shape->fp16);
-    km_env_set(env, "labels", shape->resident ? "resident" : "tiles");
+    km_env_set(env, "labels", shape->whole ? "points" : shape->resident ? "resident" : "tiles");
+    km_env_set_flag(env, "has_table", !shape->whole);
+    km_env_set_int(env, "thread_points", shape->tile_points / KM_TILED_BLOCK);
+    km_env_set_int(env, "row_numbers", shape->row_numbers);
     km_env_set(env, "scores", shape->fp16 ? "fp16" : "plain");
     km_env_set(env, "tile_ks", shape->panel_rows == 1 ? "several_k" : "one_k");
     km_env_set_flag(env, "several_cluster_warps", shape->cluster_warps > 1);
@@ -209,11 +229,14 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     name_shape(env, &it->shape);
     km_env_set(env, "sums",
                sums == KM_WORD_sums_sorted     ? "sorted"
+               : sums == KM_WORD_sums_integers ? "integers"
                : sums == KM_WORD_sums_products ? "products"
                                                : "chunks");
     km_env_set_int(env, "labels_grid", plan->facts.units * km_plan_value(plan, KM_PARAM_blocks_per_sm));
     km_env_set_int(env, "round_ahead", it->round_ahead);
     km_env_set_int(env, "resolve_grid", it->resolve_grid);
+    km_env_set_flag(env, "has_lists", !it->shape.whole || sums == KM_WORD_sums_sorted);
+    km_env_set_int(env, "row_words", km_tiled_row_words(spec));
     if (sums == KM_WORD_sums_products) name_products(env, &it->products);
     if (sums == KM_WORD_sums_sorted)
         name_sorted(env, plan, it);
@@ -240,6 +263,12 @@ static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     int64_t rows = restarts * shape->panels * shape->panel_rows + shape->tile_clusters;
     int64_t table = rows * (size + 4 + shape->tile_features * shape->slices * (shape->fp16 ? 2 : size));
     int64_t points = n * (size * (1 + shape->fp16) + slots * (label + 4));
+    if (shape->whole) {
+        table = 0;
+        points = n * slots * (label + (km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_sorted ? 4 : 0));
+    }
+    if (km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_integers)
+        sums = restarts * plan->clusters_sum * km_tiled_row_words(&plan->spec) * 8;
     if (km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_sorted) {
         sums = slots * (km_plan_value(plan, KM_PARAM_grid) * 1024 +
                         km_plan_value(plan, KM_PARAM_segments) * 16 * (d + 1)) +
@@ -252,9 +281,12 @@ static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
 static int point_memory(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan) {
     const decided *it = plan->layout;
     int64_t slots = plan->spec.clusters_count * km_plan_value(plan, KM_PARAM_concurrent_restarts);
-    double label = km_tiled_k_max(plan) <= 256 ? 1 : 2, lists = label == 2 ? 8 : 4;
+    int sorted = km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_sorted;
+    double label = km_tiled_k_max(plan) <= 256 ? 1 : 2, lists = sorted && label == 2 ? 8 : 4;
+    if (it->shape.whole && !sorted) lists = 0;
     // Lists of ambiguous points, and the sorted order.
     rows[0] = (km_point_memory){"labels and lists within a pass", (label + lists) * (double)slots};
+    if (it->shape.whole) return 1;
     rows[1] = (km_point_memory){"lengths of points",
                                 (double)(km_type_bytes(plan->spec.type) * (1 + it->shape.fp16))};
     return 2;

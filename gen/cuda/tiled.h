@@ -6,15 +6,20 @@
 #include "common.h"
 
 enum {
-    KM_TILED_WARP_CLUSTERS = 64,   // centroids of a tile that one warp has
-    KM_TILED_RESIDENT_K_MAX = 32,  // resident centroids: the largest K, a lane each
-    KM_TILED_RESIDENT_POINTS = 16, // points of a warp at a time
-    KM_TILED_CHUNKS_K_MAX = 63     // rows of sums that fit into shared memory
+    KM_TILED_WARP_CLUSTERS = 64,     // centroids of a tile that one warp has
+    KM_TILED_RESIDENT_K_MAX = 32,    // resident centroids: the largest K, a lane each
+    KM_TILED_RESIDENT_POINTS = 16,   // points of a warp at a time
+    KM_TILED_CHUNKS_K_MAX = 63,      // rows of sums that fit into shared memory
+    KM_TILED_BLOCK = 128,            // threads of a block that have whole points
+    KM_TILED_POINTS_FEATURES = 16,   // of such points, at most
+    KM_TILED_INTEGERS_FEATURES = 24, // of points that are added as integers, at most
+    KM_TILED_INTEGERS_DOUBLES = 8    // the same of float64
 };
 
 // Form and tiles, and numbers that follow from them.
 typedef struct km_tile_shape {
-    int64_t fp16, resident; // flags: scores in fp16; centroids stay in shared memory
+    int64_t fp16, resident,
+        whole; // flags: scores in fp16; centroids stay in shared memory; threads have points
     int64_t tile_points, tile_clusters, tile_features;
     int64_t warp_points, rows, columns; // points of a warp; points and centroids of a thread
     int64_t point_warps, cluster_warps; // of a block
@@ -22,7 +27,8 @@ typedef struct km_tile_shape {
     int64_t slices;                     // of features
     int64_t piece;                      // bytes that are copied at a time from a point
     int64_t tile_slots,
-        ahead; // resident centroids: slots of a tile, an even number; steps that are read ahead
+        ahead;           // resident centroids: slots of a tile, an even number; steps that are read ahead
+    int64_t row_numbers; // whole points: numbers of a centroid in shared memory
     int64_t shared_bytes;
 } km_tile_shape;
 
@@ -89,10 +95,17 @@ km_tiled_config km_tiled_best(const km_plan *plan);
 
 // tiled_sums.c
 
+// Whether one small K of doubles may have the form `points`, whose sums are integers then.
+int km_tiled_whole_few(const km_plan *plan);
 // How points are added: the user's choice where he has one.
 int64_t km_tiled_sums_of(const km_plan *plan, int resident);
 // Why they are added so.
 const char *km_tiled_sums_reason(int64_t sums);
+// Sums of integers: from row to row in shared memory, in words of four bytes; and bytes of a block.
+int64_t km_tiled_row_words(const km_spec *spec);
+int64_t km_tiled_integers_bytes(const km_plan *plan);
+// Whether they can be: points of few features without weights, and the rows of the largest K fit into shared memory.
+int km_tiled_has_integers(const km_plan *plan);
 // Shapes of the sums in shared memory, and of those by products.
 km_chunk_shape km_tiled_chunks_of(const km_plan *plan);
 km_product_shape km_tiled_products_of(const km_plan *plan);

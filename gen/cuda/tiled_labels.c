@@ -118,10 +118,27 @@ static void evaluate_resident(km_tiled_config *config, const km_plan *plan) {
                        (1 + measured.resident_waits * fmax(fewer - 1, 0));
 }
 
+// Evaluates whole points: of each score products, the larger of two, and a read of the centroid for all points of a
+// thread; then the best tile again.
+static void evaluate_whole(km_tiled_config *config, const km_plan *plan) {
+    const km_device_facts *facts = &plan->facts;
+    const km_tile_shape *shape = &config->shape;
+    double d = (double)plan->spec.features, points = (double)(shape->tile_points / KM_TILED_BLOCK),
+           tile = (double)shape->tile_clusters, loads = ceil((double)shape->row_numbers / 4);
+    double score = d + 1 + loads / points + measured.points_tile / tile,
+           stall = measured.points_stall + measured.points_stall_few / points;
+    double end =
+        measured.points_end + tile * (d + measured.points_again + measured.points_again_load * loads);
+    config->issue_ns = ((double)shape->panels * score * stall + (double)plan->spec.clusters_count * end) /
+                       (facts->fp32_per_cycle * (double)facts->units * facts->clock_ghz);
+    config->total_ns = config->issue_ns;
+}
+
 void km_tiled_evaluate(km_tiled_config *config, const km_plan *plan) {
-    (config->shape.resident ? evaluate_resident
-     : config->shape.fp16   ? evaluate_fp16
-                            : evaluate_plain)(config, plan);
+    (config->shape.whole      ? evaluate_whole
+     : config->shape.resident ? evaluate_resident
+     : config->shape.fp16     ? evaluate_fp16
+                              : evaluate_plain)(config, plan);
 }
 
 static void take_better(km_tiled_config *best, const km_tiled_config *config, const km_plan *plan) {
@@ -131,8 +148,10 @@ static void take_better(km_tiled_config *best, const km_tiled_config *config, co
         8 * km_tiled_padded_rows(&plan->spec, candidate.shape.panel_rows) > 10 * plan->clusters_sum)
         return; // too much padding
     if (!km_tiled_fits(plan, &candidate.shape, candidate.blocks_per_sm)) return;
-    int64_t registers =
-        candidate.shape.fp16 && candidate.shape.panel_rows > 1 ? 128 : 160; // that compilers need
+    int64_t registers = candidate.shape.whole
+                            ? 40 + candidate.shape.tile_points / KM_TILED_BLOCK * (plan->spec.features + 4)
+                        : candidate.shape.fp16 && candidate.shape.panel_rows > 1 ? 128
+                                                                                 : 160; // that compilers need
     candidate.spare = km_tiled_registers_limit(plan, &candidate.shape, candidate.blocks_per_sm) - registers;
     if (candidate.spare < 0 || km_plan_avoids(plan, KM_DESIGN_TILED, candidate.spare)) return;
     km_tiled_evaluate(&candidate, plan);
@@ -154,6 +173,23 @@ static void best_fp16(km_tiled_config *best, const km_plan *plan) {
                     config.shape.tile_features = features_of(plan->spec.features, features_most[f], 16);
                     take_better(best, &config, plan);
                 }
+}
+
+// As many points as registers hold; larger tiles where there are many centroids, as the best one is met again.
+static void best_whole(km_tiled_config *best, const km_plan *plan) {
+    int64_t bytes = plan->spec.features * km_type_bytes(plan->spec.type),
+            points = bytes <= 16                ? 8
+                     : plan->spec.features <= 8 ? 4
+                                                : 2; // without spills
+    if (km_tiled_form_refused(plan, KM_WORD_form_points)) return;
+    for (int64_t blocks_per_sm = 4; blocks_per_sm >= 1; blocks_per_sm /= 2)
+        for (int64_t clusters = 4; clusters <= 32; clusters *= 2) {
+            km_tiled_config config = {.blocks_per_sm = blocks_per_sm, .shape = {.whole = 1}};
+            config.shape.tile_points = KM_TILED_BLOCK * points;
+            config.shape.tile_clusters = clusters;
+            config.shape.tile_features = plan->spec.features;
+            take_better(best, &config, plan);
+        }
 }
 
 static void best_plain(km_tiled_config *best, const km_plan *plan) {
@@ -209,6 +245,8 @@ const char *km_tiled_form_refused(const km_plan *plan, int64_t form) {
         return "the form needs float64 and sm_90 or sm_100";
     if (km_tiled_is_resident(form) && spec->clusters[spec->clusters_count - 1] > KM_TILED_RESIDENT_K_MAX)
         return "the form takes K up to 32";
+    if (form == KM_WORD_form_points && spec->features > KM_TILED_POINTS_FEATURES)
+        return "the form takes up to 16 features";
     return NULL;
 }
 
@@ -220,13 +258,19 @@ km_tiled_config km_tiled_best(const km_plan *plan) {
             fp16 = km_tiled_fp16_per_cycle(plan->spec.target.arch) > 0 && plan->spec.type == KM_FLOAT32;
     int fixed = km_plan_fixed(plan, KM_PARAM_form, &form);
     if (fixed) fp16 = km_tiled_is_fp16(form);
+    if (fixed && form == KM_WORD_form_points) {
+        best_whole(&best, plan);
+        return best;
+    }
     int64_t resident = fp16 ? KM_WORD_form_resident_fp16 : KM_WORD_form_resident;
     if (fixed ? km_tiled_is_resident(form) : !km_tiled_form_refused(plan, resident))
         best_resident(&best, plan, (int)fp16);
+    if (best.blocks_per_sm && !fixed && km_tiled_whole_few(plan)) best_whole(&best, plan);
     if (best.blocks_per_sm || km_tiled_is_resident(form)) return best;
     if (fp16) best_fp16(&best, plan);
     int fp16_pays = best.blocks_per_sm && km_tiled_fp16_per_cycle(plan->spec.target.arch) >= FP16_PAYS &&
                     plan->spec.features > FEATURES_FEW;
     if (fixed ? !fp16 : !fp16_pays) best_plain(&best, plan);
+    if (!fixed) best_whole(&best, plan);
     return best;
 }

@@ -57,9 +57,22 @@ static void fill_resident(km_tile_shape *shape, const km_spec *spec) {
                           shape->tile_points * (tile + 7) * size + 48 * shape->tile_slots + 64;
 }
 
+// A tile: centroids of which the best score is kept.
+static void fill_whole(km_tile_shape *shape, const km_spec *spec) {
+    int64_t tile = shape->tile_clusters, d = spec->features;
+    shape->point_warps = KM_TILED_BLOCK / 32;
+    shape->cluster_warps = shape->panel_rows = shape->slices = 1;
+    shape->panels = km_tiled_padded_rows(spec, tile);
+    shape->piece = km_tiled_piece(d, km_type_bytes(spec->type), 16);
+    shape->row_numbers = d == 1 ? 2 : km_divide_up(d + 1, 4) * 4;
+    shape->shared_bytes =
+        km_divide_up(spec->clusters[spec->clusters_count - 1], tile) * (tile * shape->row_numbers + 4) * 4 +
+        16;
+}
+
 void km_tiled_fill(km_tile_shape *shape, const km_spec *spec) {
-    if (shape->resident) {
-        fill_resident(shape, spec);
+    if (shape->resident || shape->whole) {
+        (shape->whole ? fill_whole : fill_resident)(shape, spec);
         return;
     }
     int64_t size = km_type_bytes(spec->type), vector = 16 / size, tile = shape->tile_clusters;
@@ -126,14 +139,16 @@ int km_tiled_is_resident(int64_t form) {
 }
 
 int64_t km_tiled_form_of(const km_tile_shape *shape) {
-    return shape->resident ? (shape->fp16 ? KM_WORD_form_resident_fp16 : KM_WORD_form_resident)
-                           : (shape->fp16 ? KM_WORD_form_tiles_fp16 : KM_WORD_form_tiles);
+    return shape->whole      ? KM_WORD_form_points
+           : shape->resident ? (shape->fp16 ? KM_WORD_form_resident_fp16 : KM_WORD_form_resident)
+                             : (shape->fp16 ? KM_WORD_form_tiles_fp16 : KM_WORD_form_tiles);
 }
 
 km_tile_shape km_tiled_shape_of(const km_plan *plan) {
     int64_t form = km_plan_value(plan, KM_PARAM_form);
     km_tile_shape shape = {.fp16 = km_tiled_is_fp16(form),
                            .resident = km_tiled_is_resident(form),
+                           .whole = form == KM_WORD_form_points,
                            .tile_points = km_plan_value(plan, KM_PARAM_tile_points),
                            .tile_clusters = km_plan_value(plan, KM_PARAM_tile_clusters),
                            .tile_features = km_plan_value(plan, KM_PARAM_tile_features)};
@@ -165,6 +180,18 @@ static km_status check_resident(const km_plan *plan, const km_tile_shape *shape,
     return check_fit(plan, shape, blocks_per_sm, err);
 }
 
+static km_status check_whole(const km_plan *plan, const km_tile_shape *shape, int64_t blocks_per_sm,
+                             km_error *err) {
+    int64_t points = shape->tile_points, clusters = shape->tile_clusters;
+    if (points % KM_TILED_BLOCK || clusters % 4 || clusters > 32 ||
+        shape->tile_features != plan->spec.features)
+        return km_fail(err, KM_ERROR_PLAN,
+                       "the form needs tile_points in steps of %d, tile_clusters in steps of 4 up to 32, and "
+                       "%d tile_features",
+                       KM_TILED_BLOCK, (int)plan->spec.features);
+    return check_fit(plan, shape, blocks_per_sm, err);
+}
+
 static km_status check_tiles(const km_plan *plan, const km_tile_shape *shape, int64_t blocks_per_sm,
                              km_error *err) {
     int64_t warp = plan->spec.type == KM_FLOAT64 ? 16 : 32;
@@ -184,6 +211,7 @@ static km_status check_tiles(const km_plan *plan, const km_tile_shape *shape, in
 
 km_status km_tiled_check(const km_plan *plan, const km_tile_shape *shape, int64_t blocks_per_sm,
                          km_error *err) {
-    return shape->resident ? check_resident(plan, shape, blocks_per_sm, err)
-                           : check_tiles(plan, shape, blocks_per_sm, err);
+    return shape->whole      ? check_whole(plan, shape, blocks_per_sm, err)
+           : shape->resident ? check_resident(plan, shape, blocks_per_sm, err)
+                             : check_tiles(plan, shape, blocks_per_sm, err);
 }

@@ -5,17 +5,42 @@
 #include "measured.h"
 #include "tiled.h"
 
+int km_tiled_whole_few(const km_plan *plan) {
+    return plan->spec.type == KM_FLOAT64 && plan->spec.clusters_count == 1 && km_tiled_has_integers(plan);
+}
+
 int64_t km_tiled_sums_of(const km_plan *plan, int resident) {
-    int64_t sums = km_tiled_k_max(plan) > KM_TILED_RESIDENT_K_MAX   ? KM_WORD_sums_sorted
+    int many = km_tiled_k_max(plan) > KM_TILED_RESIDENT_K_MAX;
+    int64_t sums = (many || (!resident && km_tiled_whole_few(plan))) && km_tiled_has_integers(plan)
+                       ? KM_WORD_sums_integers
+                   : many                                           ? KM_WORD_sums_sorted
                    : resident && km_tiled_has_double_products(plan) ? KM_WORD_sums_products
                                                                     : KM_WORD_sums_chunks;
     km_plan_fixed(plan, KM_PARAM_sums, &sums);
     return sums;
 }
 
+int64_t km_tiled_row_words(const km_spec *spec) {
+    int64_t digits = spec->type == KM_FLOAT64 ? 4 : 3;
+    return (spec->features * digits + 1) | 1;
+}
+
+int64_t km_tiled_integers_bytes(const km_plan *plan) {
+    return km_tiled_k_max(plan) * km_tiled_row_words(&plan->spec) * 4;
+}
+
+int km_tiled_has_integers(const km_plan *plan) {
+    enum { OTHER_BYTES = 2048 };
+    int64_t most = plan->spec.type == KM_FLOAT64 ? KM_TILED_INTEGERS_DOUBLES : KM_TILED_INTEGERS_FEATURES;
+    return !plan->weighted && plan->spec.features <= most &&
+           km_tiled_integers_bytes(plan) + OTHER_BYTES <= plan->facts.shared_bytes_per_block;
+}
+
 const char *km_tiled_sums_reason(int64_t sums) {
     return sums == KM_WORD_sums_sorted
                ? "above K = 32 its rows in shared memory are slower than the order of labels"
+           : sums == KM_WORD_sums_integers
+               ? "a K's rows of integers fit into shared memory: no order is needed"
            : sums == KM_WORD_sums_products ? "products of doubles are twice as fast as plain arithmetic here"
                                            : "a K's sums fit into shared memory: no order is needed";
 }
@@ -91,6 +116,9 @@ int64_t km_tiled_grid_of(const km_plan *plan) {
     if (chunks < plan->facts.units) chunks = plan->facts.units;
     if (km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_products) chunks = products_chunks(plan);
     if (km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_sorted) chunks = 2 * plan->facts.units;
+    if (km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_integers)
+        chunks = plan->facts.units *
+                 (2 * (km_tiled_integers_bytes(plan) + 2048) <= plan->facts.shared_bytes_per_unit ? 2 : 1);
     int64_t useful = plan->points ? km_divide_up(plan->points, POINTS_MIN) : chunks;
     if (chunks > useful) chunks = useful;
     return chunks < 1 ? 1 : chunks;
@@ -115,6 +143,8 @@ double km_tiled_adding(const km_plan *plan, const km_tiled_config *config) {
     double d = (double)plan->spec.features, ks = (double)plan->spec.clusters_count;
     int64_t how = km_tiled_sums_of(plan, (int)config->shape.resident);
     if (how == KM_WORD_sums_sorted) return ks * (measured.adding_sorted + measured.adding_sorted_feature * d);
+    if (how == KM_WORD_sums_integers)
+        return ks * (measured.adding_integers + measured.adding_integers_feature * d);
     if (how == KM_WORD_sums_products) return products_adding(plan, config);
     km_chunk_shape sums = km_tiled_chunks_of(plan);
     return measured.adding_chunks + measured.adding_chunks_k * ks * (double)(sums.lanes * sums.feature_parts);

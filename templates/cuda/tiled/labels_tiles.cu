@@ -21,15 +21,7 @@ enum {
     CACHED_TILES = TILES < 64 ? int(TILES) : 64
 };
 
-// The nearest centroid so far, of a point that is resolved.
-struct km_nearest {
-    double distance;
-    int j;
-};
-
-__device__ __forceinline__ km_nearest km_nearer(const km_nearest &a, const km_nearest &b) {
-    return b.distance < a.distance || (b.distance == a.distance && b.j < a.j) ? b : a;
-}
+//@ include cuda/tiled/nearest.cu
 
 //@ if async_copies
 //@ use shared_address copy_cached_if copy_wait_all

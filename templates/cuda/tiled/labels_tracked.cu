@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+//@ use warp_sum
 // Counts the labels that changed since the pass before, and stores the new ones.
 extern "C" __global__ void __launch_bounds__(256) km_tiled_track(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y;

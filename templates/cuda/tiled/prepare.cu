@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+//@ use warp_sum
 // Load: |x| of each point, a warp each. Without a minimum of four blocks a multiprocessor the compiler aims at more,
 // and spills.
 extern "C" __global__ void __launch_bounds__(256, 4)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+//@ use warp_sum
 // Adds the numbers of all chunks, a warp for each number: a lane adds every 32nd
 // chunk. Clears the bounds of the slots for the next pass.
 extern "C" __global__ void __launch_bounds__(256) km_tiled_reduce(const __grid_constant__ km_pass_args args) {

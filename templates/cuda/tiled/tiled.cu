@@ -1,24 +1,34 @@
 // SPDX-License-Identifier: MIT
-//@ need tile panel_rows panels tile_features slices piece fp16 resident_centroids labels_grid labels
-//@ need sums sums_sorted sums_products
+//@ need tile panel_rows panels tile_features slices piece fp16 resident_centroids labels_grid labels form_points
+//@ need sums sums_sorted sums_products sums_integers has_table has_lists
 //@ words cuda/words.cu
 //@ include cuda/head.h
-//@ use unroll_for warp_sum
+//@ use unroll_for
 
 // The pass, design `tiled`: any d, any K, any type. Labels first, then sums.
 //
 // Labels. The score of a point and a centroid is
 //     x . c - |c|^2 / 2,
-// and the centroid with the largest score is the nearest. Scores are products of two matrices: the points, and the
-// table of all centroids. For each point and slot the best two scores are kept.
+// and the centroid with the largest score is the nearest.
+//@ if form_points
+// Each thread has some points, and computes their scores one centroid after the other. Where the best two scores are
+// closer than their error, the point is ambiguous: its warp finds its nearest centroid by distances in double. Ties go
+// to the lowest index.
+//@ else
+// Scores are products of two matrices: the points, and the table of all centroids. For each point and slot the best two
+// scores are kept.
 //@ if fp16
 // Both matrices are rounded to half precision.
 //@ end
 // Where the two are closer than the error of a score, the point is ambiguous: it goes to a list of the slot, and
 // km_tiled_resolve finds its nearest centroid by distances in double. Ties go to the lowest index.
+//@ end
 //
 //@ if sums_sorted
 // Sums. The points of a slot are sorted by label, and segments of that order are added in registers.
+//@ else
+//@ if sums_integers
+// Sums. A block adds a span of points as integers to rows in shared memory, and these to rows in global memory.
 //@ else
 //@ if sums_products
 // Sums. They are matrix products of doubles, too: rows that are 1 where a point has the label, times the points.
@@ -26,6 +36,14 @@
 // Sums. A block adds the points of a chunk to rows in shared memory. Then the chunks' rows are added in their order.
 //@ end
 //@ end
+//@ end
+//@ if form_points
+enum {
+    PIECE_BYTES =
+        $piece, // bytes that are read at a time from a point: 16, or less where that does not divide a row
+    LABELS_GRID = $labels_grid // blocks of km_tiled_labels for each slot
+};
+//@ else
 //
 // The table holds the centroids of all slots, those of a slot padded to whole panels of PANEL_ROWS rows. A tile is TILE
 // rows of it.
@@ -49,13 +67,16 @@ __constant__ const int km_first_panels[KS] = {
     $k_panel,
     //@ end
 };
+//@ end
 
 //@ include cuda/tiled/workspace.cu
 
+//@ if has_table
 //@ include cuda/tiled/precision.cu
 
 //@ include cuda/tiled/prepare.cu
 
+//@ end
 //@ include cuda/tiled/labels_$labels.cu
 
 //@ if track_labels
@@ -66,6 +87,9 @@ __constant__ const int km_first_panels[KS] = {
 
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
+    //@ if form_points
+    {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, RESTARTS *KS, BLOCK, sizeof(km_block), 0},
+    //@ else
     {"km_tiled_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
     {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
     {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
@@ -73,6 +97,7 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, RESTARTS *KS, 256, 0, 0},
     //@ else
     {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, RESTARTS *KS, BLOCK, sizeof(km_block), 0},
+    //@ end
     //@ end
     //@ if track_labels
     {"km_tiled_track", KM_STAGE_PASS, LABELS_GRID, RESTARTS *KS, 256, 0, 0},
@@ -86,6 +111,10 @@ __device__ km_pass_launch km_pass_launches[] = {
      RESTARTS *KS, 128, 0, 0},
     {"km_tiled_totals", KM_STAGE_PASS, K_MAX, RESTARTS *KS, 128, 0, 0},
     //@ else
+    //@ if sums_integers
+    {"km_tiled_sums", KM_STAGE_PASS, CHUNKS, RESTARTS *KS, SUM_BLOCK, K_MAX *ROW_WORDS * 4, 0},
+    {"km_tiled_totals", KM_STAGE_PASS, (RESTARTS * S * (D + 1) + 255) / 256, 1, 256, 0, 0},
+    //@ else
     //@ if sums_products
     {"km_tiled_sums", KM_STAGE_PASS, (CHUNKS * SUM_FEATURE_WARPS + SUM_WARPS - 1) / SUM_WARPS, TILES,
      SUM_WARPS * 32, 0, 0},
@@ -94,6 +123,7 @@ __device__ km_pass_launch km_pass_launches[] = {
      sizeof(km_chunk_sums), 0},
     //@ end
     {"km_tiled_reduce", KM_STAGE_PASS, (RESTARTS * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
+    //@ end
     //@ end
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,

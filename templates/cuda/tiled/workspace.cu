@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The workspace.
+//@ if has_table
 //@ if fp16
 typedef unsigned short km_table_number; // of the table of centroids: the bits of a half
 //@ else
 typedef km_real km_table_number;
+//@ end
 //@ end
 //@ if float64
 typedef unsigned long long km_bits; // of a km_real
@@ -24,6 +26,7 @@ struct km_workspace {
     float *scale; // of points and centroids before they are rounded to halves
     //@ end
     km_slot_bounds *slots;
+    //@ if has_table
     int *tile_slots;       // the slot of each tile's first row; -1 where no slot of the tile is active
     km_real *half_squares; // |c|^2 / 2 of each row of the table
     km_table_number *table;
@@ -31,10 +34,13 @@ struct km_workspace {
     //@ if fp16
     float *residuals; // |x| less what half precision keeps: the norm of the difference
     //@ end
+    //@ end
     km_label *labels; // of each slot, `stride` apart; zeros past the last point
     long long stride;
+    //@ if has_lists
     unsigned *lists; // of each slot: its ambiguous points
-    char *sums;      // of the kernels that add points
+    //@ end
+    char *sums; // of the kernels that add points
 };
 
 // Takes the next bytes of the workspace.
@@ -51,6 +57,7 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     workspace.scale = (float *)km_take_bytes(&at, sizeof(float));
     //@ end
     workspace.slots = (km_slot_bounds *)km_take_bytes(&at, RESTARTS * KS * sizeof(km_slot_bounds));
+    //@ if has_table
     workspace.tile_slots = (int *)km_take_bytes(&at, TILES * 4ll);
     workspace.half_squares = (km_real *)km_take_bytes(&at, (long long)TILES * TILE * sizeof(km_real));
     workspace.table =
@@ -59,14 +66,18 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     //@ if fp16
     workspace.residuals = (float *)km_take_bytes(&at, args.n * sizeof(float));
     //@ end
+    //@ end
     workspace.stride = (args.n + 255) / 256 * 256;
     workspace.labels =
         (km_label *)km_take_bytes(&at, RESTARTS * KS * workspace.stride * (int)sizeof(km_label));
+    //@ if has_lists
     workspace.lists = (unsigned *)km_take_bytes(&at, (long long)RESTARTS * KS * args.n * 4);
+    //@ end
     workspace.sums = at;
     return workspace;
 }
 
+//@ if has_table
 // Where the centroids of a slot are in the table: panels from `begin` to before `end`.
 struct km_slot_panels {
     int slot, k;
@@ -95,6 +106,7 @@ __device__ int km_slot_of(int panel) {
     }
     return panel / PANELS * KS + low;
 }
+//@ end
 
 // Adjacent numbers of a point or a centroid, which are read at a time.
 struct __align__(PIECE_BYTES) km_piece {
@@ -102,11 +114,22 @@ struct __align__(PIECE_BYTES) km_piece {
 };
 
 // Bytes of the workspace, and bytes for each point, without those of the kernels that add points.
+constexpr long long SLOTS_BYTES =
+    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds));
+//@ if has_lists
+constexpr long long SLOTS_POINT_BYTES = RESTARTS * KS * ((long long)sizeof(km_label) + 4);
+//@ else
+constexpr long long SLOTS_POINT_BYTES = RESTARTS * KS * (long long)sizeof(km_label);
+//@ end
+//@ if has_table
 constexpr long long TABLE_BYTES =
-    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
+    SLOTS_BYTES + TILES * 4ll +
     (long long)TILES * TILE * (sizeof(km_real) + PADDED_D * sizeof(km_table_number));
 //@ if fp16
-constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + RESTARTS * KS * ((long long)sizeof(km_label) + 4);
+constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + SLOTS_POINT_BYTES;
 //@ else
-constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + RESTARTS * KS * ((long long)sizeof(km_label) + 4);
+constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + SLOTS_POINT_BYTES;
+//@ end
+//@ else
+constexpr long long TABLE_BYTES = SLOTS_BYTES, TABLE_POINT_BYTES = SLOTS_POINT_BYTES;
 //@ end

@@ -1,7 +1,7 @@
 // Of the text of {features: 64, clusters: 2..12, target: cuda:sm_80} weighted: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 48 definitions
+// ... 49 definitions
 
 // What a lane reads of AT_ONCE points: a number of each, and its labels in each of the subwarp's slots.
 struct km_sum_input {

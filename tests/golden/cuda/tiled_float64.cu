@@ -8,7 +8,7 @@
 typedef km_real km_table_number;
 typedef unsigned long long km_bits; // of a km_real
 
-// ... 21 definitions
+// ... 22 definitions
 
 enum {
     WARPS = 8,

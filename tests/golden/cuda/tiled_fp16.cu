@@ -47,10 +47,13 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
 // ... 4 definitions
 
 // Bytes of the workspace, and bytes for each point, without those of the kernels that add points.
+constexpr long long SLOTS_BYTES =
+    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds));
+constexpr long long SLOTS_POINT_BYTES = RESTARTS * KS * ((long long)sizeof(km_label) + 4);
 constexpr long long TABLE_BYTES =
-    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
+    SLOTS_BYTES + TILES * 4ll +
     (long long)TILES * TILE * (sizeof(km_real) + PADDED_D * sizeof(km_table_number));
-constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + RESTARTS * KS * ((long long)sizeof(km_label) + 4);
+constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + SLOTS_POINT_BYTES;
 
 // ... 7 definitions
 
@@ -78,6 +81,8 @@ __device__ __forceinline__ km_real km_margin(km_real underflow, const km_slot_bo
     if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
     return margin;
 }
+
+// ... 1 definition
 
 // Load: |x| of each point, a warp each. Without a minimum of four blocks a multiprocessor the compiler aims at more,
 // and spills.

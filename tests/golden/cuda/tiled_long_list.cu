@@ -1,11 +1,7 @@
-// Of the text of {features: 8, clusters: 2..64, target: cuda:sm_90} weighted: The pass
+// Of the text of {features: 24, clusters: 2..64, target: cuda:sm_90} weighted: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 41 definitions
-
-enum {
-    ROW_PADDING = 8, // numbers between rows in shared memory, so that eight rows have no bank conflicts
-    ROUND_AHEAD = 8  // pieces of points that a thread reads ahead before it rounds them
+// ... 44 definitions
 // ... lines of a template
     float scores[WARPS][WARP_POINTS][TILE + 1];
 };
@@ -17,4 +13,4 @@ enum {
 extern "C" __global__ void __launch_bounds__(BLOCK, 3)
     // ... lines of a template
 
-// ... 20 definitions
+// ... 19 definitions

@@ -1,4 +1,4 @@
-// Of the text of {features: 8, clusters: 256, target: cuda:sm_75} weighted tracked: The pass
+// Of the text of {features: 24, clusters: 256, target: cuda:sm_75} weighted tracked: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
 // ... 1 definition
@@ -7,8 +7,9 @@
 //
 // Labels. The score of a point and a centroid is
 //     x . c - |c|^2 / 2,
-// and the centroid with the largest score is the nearest. Scores are products of two matrices: the points, and the
-// table of all centroids. For each point and slot the best two scores are kept.
+// and the centroid with the largest score is the nearest.
+// Scores are products of two matrices: the points, and the table of all centroids. For each point and slot the best two
+// scores are kept.
 // Where the two are closer than the error of a score, the point is ambiguous: it goes to a list of the slot, and
 // km_tiled_resolve finds its nearest centroid by distances in double. Ties go to the lowest index.
 //
@@ -22,8 +23,8 @@ enum {
     TILE = 64,       // rows of a tile
     TILE_PANELS = TILE / PANEL_ROWS,
     TILES = (RESTARTS * PANELS + TILE_PANELS - 1) / TILE_PANELS,
-    TILE_FEATURES = 8,                 // features that are multiplied at a time: a slice
-    SLICES = 1,                        // of so many features each
+    TILE_FEATURES = 12,                // features that are multiplied at a time: a slice
+    SLICES = 2,                        // of so many features each
     PADDED_D = TILE_FEATURES * SLICES, // D, padded to whole slices
     PIECE_BYTES =
         16,          // bytes that are copied at a time from a point: 16, or less where that does not divide a row
@@ -75,10 +76,13 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
 // ... 4 definitions
 
 // Bytes of the workspace, and bytes for each point, without those of the kernels that add points.
+constexpr long long SLOTS_BYTES =
+    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds));
+constexpr long long SLOTS_POINT_BYTES = RESTARTS * KS * ((long long)sizeof(km_label) + 4);
 constexpr long long TABLE_BYTES =
-    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
+    SLOTS_BYTES + TILES * 4ll +
     (long long)TILES * TILE * (sizeof(km_real) + PADDED_D * sizeof(km_table_number));
-constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + RESTARTS * KS * ((long long)sizeof(km_label) + 4);
+constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + SLOTS_POINT_BYTES;
 
 // ... 4 definitions
 
@@ -105,6 +109,8 @@ __device__ __forceinline__ km_real km_margin(km_real underflow, const km_slot_bo
     if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
     return margin;
 }
+
+// ... 1 definition
 
 // Load: |x| of each point, a warp each. Without a minimum of four blocks a multiprocessor the compiler aims at more,
 // and spills.
@@ -155,7 +161,7 @@ enum {
     CACHED_TILES = TILES < 64 ? int(TILES) : 64
 };
 
-// ... 8 definitions
+// ... 9 definitions
 
 // Compares one more score, of column or centroid j.
 __device__ __forceinline__ void km_take_score(km_best_two &row, km_real score, int j) {
@@ -217,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     }
 }
 
-// ... 3 definitions
+// ... 2 definitions
 // ... lines of a template
         if (cluster_warp == 0 && lane < WARP_POINTS && first + mine < listed)
             labels[block.points[mine]] = (km_label)nearest.j;
@@ -232,7 +238,7 @@ enum {
     SORT_PASSES = 1,     // digits of a label
     SEGMENTS = 4096,     // of the order, a subwarp each
     SEGMENT_POINTS = 32, // of a segment, at least
-    LANES_PER_POINT = 2, // lanes of a subwarp
+    LANES_PER_POINT = 8, // lanes of a subwarp
     NUMBERS = 4,         // adjacent features of a lane
     FEATURE_PARTS = 1,   // subwarps that split the features of a point
     SUM_AHEAD = 4        // points that a subwarp reads ahead

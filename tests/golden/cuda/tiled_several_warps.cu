@@ -1,7 +1,7 @@
 // Of the text of {features: 128, clusters: 1024, target: cuda:sm_80}: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 41 definitions
+// ... 43 definitions
 // ... lines of a template
     km_best_two found[CLUSTER_WARPS][POINTS];
     km_nearest nearest[CLUSTER_WARPS][POINTS];
@@ -34,15 +34,6 @@ __device__ __forceinline__ void km_write_slot_labels(km_block &block, const km_p
     km_write_label(
         block.workspace, args.n, panels.slot, i, mine, rows[0],
         km_margin(km_underflow(block.workspace), km_bounds_of(block, panels.slot), point, rows[0].best));
-}
-
-// Labels of all active slots, and lists of ambiguous points.
-extern "C" __global__ void __launch_bounds__(BLOCK, 2)
-    // ... lines of a template
-            // ... lines of a template
-            if (tile + 1 == panels.end) km_write_slot_labels(block, args, panels, state, first);
-        });
-    }
 }
 
 // ... 3 definitions
