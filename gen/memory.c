@@ -95,7 +95,7 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
                                           km_divide_up(joined, KM_SUBCHUNK_POINTS) * 8);
     int64_t chains = plan->streams ? streamed_chains(plan) : 1;
     int64_t seeding = aligned(chains * k_max * 8) + aligned(2 * chains * KM_CANDIDATES_MAX * 8) +
-                      chains * (KM_CANDIDATES_MAX * subchunks * 8 + SEED_COLUMNS * column);
+                      chains * (KM_CANDIDATES_MAX * (subchunks + chunks) * 8 + SEED_COLUMNS * column);
     int64_t moving = KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) +
                      2 * subchunks * 8;
     moving += k_max * column;

@@ -52,6 +52,7 @@ enum {
     X(load_sums_f32)                                                                                         \
     X(load_sums_f64)                                                                                         \
     X(load_reduce)                                                                                           \
+    X(seed_sums)                                                                                             \
     X(join_blocks)                                                                                           \
     X(load_transform_f32)                                                                                    \
     X(load_transform_f64)                                                                                    \

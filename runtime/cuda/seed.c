@@ -21,11 +21,16 @@ static int64_t tables_bytes(const km_cuda_engine *engine, int64_t chains) {
     return engine->is_csr ? chains * (engine->base.d + 1) * COLUMNS * 8 : 0;
 }
 
+// With other ranks: sums of chunks, behind those of subchunks.
+static int64_t chunk_sums_bytes(const km_cuda_engine *engine, int64_t chains) {
+    return engine->base.share ? chains * KM_CANDIDATES_MAX * engine->chunks_count * 8 : 0;
+}
+
 static int64_t work_bytes(const km_cuda_engine *engine, int64_t chains, int64_t picks) {
     int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     return picks_bytes + drawn_bytes + chains * KM_CANDIDATES_MAX * engine->subchunks_count * 8 +
-           tables_bytes(engine, chains);
+           chunk_sums_bytes(engine, chains) + tables_bytes(engine, chains);
 }
 
 // How many chains run in the same passes: as many as reserved and free memory hold, at least one. Chains are

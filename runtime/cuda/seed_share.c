@@ -19,7 +19,7 @@ _Static_assert((int)KM_GUEST_ROWS >= (int)CHAIN_GUESTS, "a chain has its guests"
 struct km_cuda_seed_share {
     km_cuda_engine *engine;
     int64_t chains, chunks_all;
-    double *subchunks;  // [chains][candidates][subchunks] of this rank
+    double *own;        // [chains][candidates][chunks] of this rank
     double *chunks;     // [chains][candidates][chunks_all]
     double *candidates; // [chains][KM_CANDIDATES_MAX][1 + d]: the index among the points of all, and the row
     double *last;       // [chains][1 + d]: the last pick
@@ -33,7 +33,7 @@ void km_cuda_seed_share_free(km_cuda_seed_share **share) {
     km_cuda_seed_share *s = *share;
     *share = NULL;
     if (!s) return;
-    free(s->subchunks);
+    free(s->own);
     free(s->chunks);
     free(s->candidates);
     free(s->last);
@@ -52,7 +52,7 @@ km_status km_cuda_seed_share_create(km_cuda_seed_share **out, km_cuda_engine *en
     s->engine = engine;
     s->chains = chains;
     s->chunks_all = km_chunks_of(engine->base.n_all);
-    s->subchunks = malloc((size_t)(rows * engine->subchunks_count) * sizeof *s->subchunks);
+    s->own = malloc((size_t)(rows * engine->chunks_count) * sizeof *s->own);
     s->chunks = malloc((size_t)(rows * s->chunks_all) * sizeof *s->chunks);
     s->candidates = malloc((size_t)(rows * (d + 1)) * sizeof *s->candidates);
     s->last = malloc((size_t)(chains * (d + 1)) * sizeof *s->last);
@@ -60,45 +60,41 @@ km_status km_cuda_seed_share_create(km_cuda_seed_share **out, km_cuda_engine *en
     s->nearest = malloc((size_t)(KM_SUBCHUNK_POINTS * engine->real_bytes));
     s->guests = malloc((size_t)(chains * CHAIN_GUESTS * row));
     s->indices = malloc((size_t)rows * sizeof *s->indices);
-    if (s->subchunks && s->chunks && s->candidates && s->last && s->points && s->nearest && s->guests &&
-        s->indices)
+    if (s->own && s->chunks && s->candidates && s->last && s->points && s->nearest && s->guests && s->indices)
         return KM_OK;
     km_cuda_seed_share_free(out);
     return km_fail_memory(err, "the draws of ranks",
-                          rows * (engine->subchunks_count + km_chunks_of(engine->base.n_all)) * 8);
+                          rows * (engine->chunks_count + km_chunks_of(engine->base.n_all)) * 8);
 }
 
-// The sum of a chunk's subchunks, as a warp adds them.
-static double chunk_sum(const double *subchunks, int64_t count) {
-    double parts[KM_SUBCHUNKS_PER_CHUNK], next[KM_SUBCHUNKS_PER_CHUNK];
-    for (int i = 0; i < KM_SUBCHUNKS_PER_CHUNK; i++) parts[i] = i < count ? subchunks[i] : 0;
-    for (int step = KM_SUBCHUNKS_PER_CHUNK / 2; step > 0; step /= 2) {
-        for (int i = 0; i < KM_SUBCHUNKS_PER_CHUNK; i++) next[i] = parts[i] + parts[i ^ step];
-        memcpy(parts, next, sizeof parts);
-    }
-    return parts[0];
+// Sums of subchunks on the device, of the row of a chain: the first pick draws by weights, the same for all.
+static km_cu_ptr subchunks_at(const km_cuda_engine *engine, const km_seed_args *args, int64_t chain,
+                              int64_t row, int is_first) {
+    int64_t at = (chain * KM_CANDIDATES_MAX + row) * engine->subchunks_count;
+    return is_first ? engine->subchunk_weights.address : (km_cu_ptr)(uintptr_t)(args->subchunk_sums + at);
 }
 
-// The sums of the last pass, or of weights where there is none: of this rank's subchunks, then of the chunks of all
+// The sums of the last pass, or of weights where there is none: of this rank's chunks, then of the chunks of all
 // ranks. `rows` of each chain, of which the device has KM_CANDIDATES_MAX.
 static km_status sums_join(km_cuda_seed_share *s, const km_seed_args *args, int64_t rows, int is_first,
                            km_error *err) {
     km_cuda_engine *engine = s->engine;
     km_share *share = engine->base.share;
-    int64_t subchunks = engine->subchunks_count, first = km_share_chunk(share), all = args->chains * rows;
-    for (int64_t c = 0; c < args->chains; c++) {
-        km_cu_ptr of_chain = (km_cu_ptr)(uintptr_t)(args->subchunk_sums + c * KM_CANDIDATES_MAX * subchunks);
-        KM_TRY(km_cuda_get(engine, s->subchunks + c * rows * subchunks,
-                           is_first ? engine->subchunk_weights.address : of_chain, rows * subchunks * 8,
-                           err));
+    long long subchunks = engine->subchunks_count, of_chain = rows;
+    int64_t first = km_share_chunk(share), all = args->chains * rows, own = is_first ? rows : all,
+            count = engine->chunks_count;
+    km_cu_ptr from = subchunks_at(engine, args, 0, 0, is_first),
+              to = subchunks_at(engine, args, s->chains, 0, 0); // behind those of all chains
+    void *arguments[] = {&from, &subchunks, &of_chain, &to};
+    if (count > 0) {
+        KM_TRY(km_cuda_launch(engine, engine->kernels->seed_sums, km_divide_up(count, KM_THREADS), own,
+                              arguments, err));
+        KM_TRY(km_cuda_get(engine, s->own, to, own * count * 8, err));
     }
     memset(s->chunks, 0, (size_t)(all * s->chunks_all) * sizeof *s->chunks);
     for (int64_t r = 0; r < all; r++)
-        for (int64_t c = 0; c < engine->chunks_count; c++) {
-            int64_t at = c * KM_SUBCHUNKS_PER_CHUNK;
-            s->chunks[r * s->chunks_all + first + c] =
-                chunk_sum(s->subchunks + r * subchunks + at, km_min(subchunks - at, KM_SUBCHUNKS_PER_CHUNK));
-        }
+        memcpy(s->chunks + r * s->chunks_all + first, s->own + r % own * count,
+               (size_t)count * sizeof *s->own);
     return km_share_sum(share, s->chunks, all * s->chunks_all, err);
 }
 
@@ -160,15 +156,18 @@ static km_status values_of(double *values, km_cuda_seed_share *s, const km_seed_
 static km_status find(int64_t *drawn, km_cuda_seed_share *s, const km_seed_args *args, int64_t chain,
                       int64_t row, double target, int64_t pick, km_error *err) {
     const km_cuda_engine *engine = s->engine;
-    double running = 0, values[KM_SUBCHUNK_POINTS], sums[KM_THREADS] = {0};
-    int64_t chunk = km_draw_among(&running, s->chunks + row * s->chunks_all, 0, s->chunks_all, target) -
-                    km_share_chunk(engine->base.share);
+    double running = 0, values[KM_SUBCHUNK_POINTS], sums[KM_THREADS] = {0}, subchunks[KM_SUBCHUNKS_PER_CHUNK];
+    const double *chunks = s->chunks + (chain * km_max(s->candidates_count, 1) + row) * s->chunks_all;
+    int64_t chunk =
+        km_draw_among(&running, chunks, 0, s->chunks_all, target) - km_share_chunk(engine->base.share);
     *drawn = -1;
     if (chunk < 0 || chunk >= engine->chunks_count) return KM_OK;
     int64_t begin = chunk * KM_SUBCHUNKS_PER_CHUNK,
             left = km_min(engine->subchunks_count - begin, KM_SUBCHUNKS_PER_CHUNK);
-    int64_t subchunk =
-        km_draw_among(&running, s->subchunks + row * engine->subchunks_count, begin, left, target);
+    KM_TRY(km_cuda_get(engine, subchunks,
+                       subchunks_at(engine, args, chain, row, pick == 0) + (km_cu_ptr)(begin * 8), left * 8,
+                       err));
+    int64_t subchunk = begin + km_draw_among(&running, subchunks, 0, left, target);
     KM_TRY(values_of(values, s, args, chain, subchunk, pick, err));
     for (int64_t i = 0; i < KM_SUBCHUNK_POINTS; i++) sums[i / THREAD_POINTS] += values[i];
     int64_t thread = km_draw_among(&running, sums, 0, KM_THREADS, target);
@@ -242,13 +241,13 @@ static km_status draw_chain(km_cuda_seed_share *s, const km_seed_args *args, int
                             double total, int64_t pick, int64_t count, km_error *err) {
     km_cuda_engine *engine = s->engine;
     km_share *share = engine->base.share;
-    int64_t rows = km_max(s->candidates_count, 1), width = engine->base.d + 1, n = engine->base.n_all;
+    int64_t width = engine->base.d + 1, n = engine->base.n_all;
     for (int64_t a = 0; a < count; a++) {
         double *to = s->candidates + (chain * KM_CANDIDATES_MAX + a) * width;
         double u = km_draw(args->seed, (unsigned long long)(args->first_restart + chain),
                            (unsigned long long)pick, (unsigned long long)a);
         int64_t drawn = km_min((int64_t)(u * (double)n), n - 1) - share->first;
-        if (total > 0) KM_TRY(find(&drawn, s, args, chain, chain * rows + best, u * total, pick, err));
+        if (total > 0) KM_TRY(find(&drawn, s, args, chain, best, u * total, pick, err));
         if (drawn < 0 || drawn >= engine->base.n) continue;
         to[0] = (double)(share->first + drawn);
         KM_TRY(read_point(s, to + 1, drawn, err));

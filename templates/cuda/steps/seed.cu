@@ -95,6 +95,17 @@ __device__ __forceinline__ void seed_values(double *values, const km_seed_args *
 
 //@ include cuda/steps/seed_draw.cu
 
+// With other ranks: the sums of chunks, [rows of all chains][chunks], of what the last pass or the weights left of
+// their subchunks, `rows` of a chain. Block (KM_THREADS chunks, row).
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_seed_sums(const double *subchunk_sums, long long subchunks, long long rows, double *sums) {
+    const long long chunks = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK,
+                    first = blockIdx.x * (long long)KM_THREADS, row = blockIdx.y;
+    seed_chunk_sums(sums + row * chunks + first,
+                    subchunk_sums + (row / rows * KM_CANDIDATES_MAX + row % rows) * subchunks, subchunks,
+                    first, (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS));
+}
+
 //@ if many_features
 //@ include cuda/steps/seed_tiles.cu
 //@ else

@@ -25,6 +25,7 @@
 #define km_window_sums interface_km_window_sums
 #define km_join_blocks interface_km_join_blocks
 #define km_seed_draw interface_km_seed_draw
+#define km_seed_sums interface_km_seed_sums
 #define km_seed_pass interface_km_seed_pass
 #define km_finish_few_clusters interface_km_finish_few_clusters
 #define km_assign interface_km_assign

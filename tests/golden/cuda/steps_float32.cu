@@ -89,7 +89,7 @@ __device__ __forceinline__ void seed_values(double *values, const km_seed_args *
                                             long long first, long long pick, long long last,
                                             const unsigned short *nearer, int best) {
     // ... lines of a template
-// ... 7 definitions
+// ... 8 definitions
 
 // ... lines of a template
         const double sum = fmin(seed_sum_smaller<POINTS>(best, square[c + 1]), SEED_FAR);

@@ -11,7 +11,7 @@ enum { KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK };
 
 // ... 6 definitions
 
-// ... 2 more of 2 lines, other numbers: 8a475ef6
+// ... 2 more of 2 lines, other numbers: 79e48f5c
 // ... lines of a template
         double sum = 0.0;
 #pragma unroll

@@ -3,5 +3,5 @@
 
 // ... 30 definitions
 
-// ... 5 more of 2 lines, other numbers: 6b34beb3
+// ... 5 more of 2 lines, other numbers: ac21a9bb
 // ... 4 definitions

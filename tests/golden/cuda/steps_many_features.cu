@@ -28,7 +28,7 @@ __device__ __forceinline__ void seed_values(double *values, const km_seed_args *
                                             const unsigned short *nearer, int best) {
     if (nearer) return seed_known_values(values, args, nearest, first, last, nearer, best);
     // ... lines of a template
-// ... 7 definitions
+// ... 8 definitions
 // ... lines of a template
             sums[c][p] = __dadd_rn(sums[c][p], fmin(left, SEED_FAR));
         }

@@ -3,7 +3,7 @@
 
 // ... 39 definitions
 
-// ... 1 more of 2 lines, other numbers: fb2808f8
+// ... 1 more of 2 lines, other numbers: 14b20554
 // ... lines of a template
             sums[c][p] = __dadd_rn(sums[c][p], __dmul_rn(km_weight(args.weights, point), left));
         }
