@@ -139,11 +139,11 @@ static int has_other_layout(const km_plan *plan, km_design design, char *reason,
     return why != NULL;
 }
 
-// Whether several ranks share the points, and this design's sums depend on which of them has which.
+// Whether several ranks share the points, and this design's sums are not joined with those of others.
 static int cannot_share(const km_plan *plan, km_design design, char *reason, size_t size) {
     if (plan->ranks == 0 || km_design_target(design) == KM_TARGET_CPU || km_design_code_of(design)->shares)
         return 0;
-    snprintf(reason, size, "it adds points in the order of its grid, and ranks share them");
+    snprintf(reason, size, "its sums do not join with those of other ranks");
     return 1;
 }
 

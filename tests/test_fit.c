@@ -1381,18 +1381,25 @@ static ref_data points_of_kind(int kind, int64_t n, km_type type) {
     return points;
 }
 
-// The digest of a fit with one number of the plan fixed, or none; 0 where no plan has that number.
-static uint64_t digest_with(const job *j, const char *name, const char *value) {
+// The digest of a fit with numbers of the plan fixed, "NAME=VALUE", one or some with blanks between; 0 where no plan
+// has them.
+static uint64_t digest_with(const job *j, const char *fixed) {
     km_error err = {{0}};
     km_result *result = NULL;
     job other = *j;
+    char text[200], *rest = text;
+    snprintf(text, sizeof text, "%s", fixed);
     km_spec_init(&other.spec);
     must(km_spec_copy(&other.spec, &j->spec, &err), &err, "copy");
-    if (name) must(km_spec_fix(&other.spec, name, value, &err), &err, name);
+    for (char *name = strtok_r(text, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(name, '=');
+        *value = 0;
+        must(km_spec_fix(&other.spec, name, value + 1, &err), &err, name);
+    }
     km_status status = km_fit(&result, &other.spec, j->data, &other.params, &err);
     km_spec_clear(&other.spec);
-    if (name && status == KM_ERROR_PLAN) return 0;
-    must(status, &err, name ? name : "km_fit");
+    if (*fixed && status == KM_ERROR_PLAN) return 0;
+    must(status, &err, *fixed ? fixed : "km_fit");
     uint64_t digest = km_result_digest(result);
     km_result_destroy(&result);
     return digest;
@@ -1405,32 +1412,56 @@ static void digests_of_threads(job *j) {
         km_error err = {{0}};
         must(km_spec_set_layout(&j->spec, layouts[l], &err), &err, "layout");
         j->params.threads = 1;
-        uint64_t first = digest_with(j, NULL, NULL);
+        uint64_t first = digest_with(j, "");
         for (int t = 0; t < 3; t++) {
             j->params.threads = (int64_t[]){2, 3, 5}[t];
-            ck_assert_uint_eq(digest_with(j, NULL, NULL), first);
+            ck_assert_uint_eq(digest_with(j, ""), first);
         }
     }
 }
 
-// Whatever grid there is.
-static void digests_of_plans(job *j, const char *of_design, const char *const (*numbers)[2], int count) {
-    km_error err = {{0}};
-    must(km_spec_fix(&j->spec, "design", of_design, &err), &err, "design");
-    uint64_t first = digest_with(j, NULL, NULL);
+// Whatever grid, block, points of a thread and launches there are.
+static void digests_of_plans(job *j, const char *of_design, const char *const *plans, int count) {
+    char fixed[200];
+    uint64_t first = 0;
     int same = 0;
     for (int i = 0; i < count; i++) {
-        uint64_t digest = digest_with(j, numbers[i][0], numbers[i][1]);
-        ck_assert_msg(!digest || digest == first, "%s: another digest with %s=%s", of_design, numbers[i][0],
-                      numbers[i][1]);
+        snprintf(fixed, sizeof fixed, "design=%s %s", of_design, plans[i]);
+        uint64_t digest = digest_with(j, fixed);
+        if (!first) first = digest;
+        ck_assert_msg(!digest || digest == first, "another digest with %s", fixed);
         same += digest != 0;
     }
-    ck_assert_int_ge(2 * same, count);
+    ck_assert_msg(2 * same > count, "%s refuses %d of %d plans", of_design, count - same, count);
+}
+
+// Each kind of points has some changes of each design, all kinds together have all.
+static void digests_of_designs(job *j, int kind) {
+    enum { PLANS = 3 };
+    static const char *const tensor[][PLANS] = {{"", "grid=97", "grid=264"},
+                                                {"", "launches=2", "form=hi_lo"},
+                                                {"", "block=128 grid=61", "prefetch=2"}};
+    static const char *const registers[][PLANS] = {
+        {"", "grid=97 points_per_thread=1", "points_per_thread=8 block=128"},
+        {"", "launches=2 points_per_thread=6", "grid=264 form=shared"},
+        {"", "split=2 points_per_thread=3", "prefetch=0 block=256 grid=50"},
+        {"", "points_per_thread=2 block=512", "launches=4 grid=31"}};
+    // In float64, sums=chunks and products depend on the grid (docs/numerics.md).
+    static const char *const tiled[][PLANS] = {
+        {"sums=sorted", "sums=sorted grid=97", "sums=sorted grid=264"},
+        {"sums=sorted", "sums=sorted tile_points=64", "sums=sorted grid=31"}};
+    static const char *const sparse[][PLANS] = {{"", "grid=97", "grid=264"}, {"", "block=128", "grid=31"}};
+    km_error err = {{0}};
+    if (j->spec.type == KM_FLOAT32 && kind < 3)
+        digests_of_plans(j, "tensor", tensor[kind], PLANS); // no weights
+    digests_of_plans(j, "registers", registers[kind], PLANS);
+    digests_of_plans(j, "tiled", tiled[kind % 2], PLANS);
+    must(km_spec_set_layout(&j->spec, "csr", &err), &err, "layout");
+    digests_of_plans(j, "sparse_warps", sparse[kind % 2], PLANS);
 }
 
 START_TEST(digest_does_not_depend_on_threads_or_plan) {
-    static const char *const tensor[][2] = {{"grid", "97"}, {"grid", "264"}};
-    static const char *const tiled[][2] = {{"grid", "97"}, {"tile_clusters", "32"}, {"form", "tiles"}};
+    static const char *const tiled[] = {"", "grid=97", "tile_clusters=32", "form=tiles"};
     const int kind = _i / 2;
     const km_type type = type_of(_i);
     const int is_gpu = !strcmp(target, "cuda");
@@ -1439,19 +1470,17 @@ START_TEST(digest_does_not_depend_on_threads_or_plan) {
     j.spec.n_init = 2;
     j.params.seed = 3;
     j.params.max_iter = 20;
-    if (!is_gpu) {
+    if (is_gpu)
+        digests_of_designs(&j, kind);
+    else
         digests_of_threads(&j);
-    } else {
-        if (type == KM_FLOAT32 && !j.points.w)
-            digests_of_plans(&j, "tensor", tensor, 2); // it takes no weights
-    }
     int unweighted = !j.points.w;
     job_close(&j);
     if (!is_gpu || !unweighted) return;
     j = job_open(points_of_kind(kind, 100003, type), "33,70"); // labels are resolved, sums are integers
     j.spec.n_init = 1;
     j.params.max_iter = 10;
-    digests_of_plans(&j, "tiled", tiled, 3);
+    digests_of_plans(&j, "tiled", tiled, 4);
     job_close(&j);
 }
 END_TEST

@@ -13,7 +13,10 @@
 
 // Splitting the K list --------------------------------------------------------------------------------------
 
-enum { GROUPS_MAX = 64 }; // warp groups of all launches
+enum {
+    GROUPS_MAX = 64, // warp groups of all launches
+    LANE_POINTS = 24 // of the shortest span, 32 times as many: a multiple of what a thread works on at a time
+};
 
 // Splits the K list over the warp groups of all launches so that the largest sum of K - 1 is small: the largest K
 // first, each to the group with the least so far. group_of[i] is the group of clusters[i]; it is the plan's layout.
@@ -37,6 +40,11 @@ static int64_t sums_of(const km_plan *plan, int64_t k, int64_t point_lanes) {
 static int64_t adjacent_points(const km_spec *spec) {
     if (spec->type == KM_FLOAT64) return spec->features % 2 ? 2 : 1;
     return spec->features % 4 == 0 ? 1 : spec->features % 2 == 0 ? 2 : 4;
+}
+
+// Rows in which the lanes of a warp gather their sums: where a lane reads four floats at a time they are aligned.
+static int64_t gathered_row(const km_plan *plan, int64_t point_lanes) {
+    return plan->spec.type == KM_FLOAT32 && point_lanes == 1 ? 36 : 33;
 }
 
 // Cost ------------------------------------------------------------------------------------------------------
@@ -179,8 +187,8 @@ static int64_t shared_bytes_needed(const km_plan *plan, const registers_config *
         (plan->clusters_sum - spec->clusters_count + 1) * (lane_d + vector) * config->point_lanes * size;
     int64_t ring =
         config->block / config->split * stages * config->points * (lane_d + (plan->weighted ? 1 : 0)) * size;
-    int64_t sums =
-        warps * (groups->sums_max * config->point_lanes * 8 + 32 / config->point_lanes * 33 * size);
+    int64_t sums = warps * (groups->sums_max * config->point_lanes * 16 +
+                            32 / config->point_lanes * gathered_row(plan, config->point_lanes) * size);
     return coefficients + ring + sums + spec->clusters_count * 4 + 256;
 }
 
@@ -196,6 +204,9 @@ static int evaluate(registers_config *config, const km_plan *plan) {
     const km_device_facts *facts = &plan->facts;
     demand groups = demand_of(plan, config);
     if (config->point_lanes > 1 && groups.k_max > 8) margin += MARGIN_LONG;
+    int64_t span_tiles = LANE_POINTS * config->point_lanes / config->points;
+    if (span_tiles * config->points != LANE_POINTS * config->point_lanes) return 0; // a span is whole tiles
+    if (config->prefetch > span_tiles) return 0; // tiles ahead are of the next span at most
     if (groups.idle && config->split * config->launches > 1) return 0;
     if (groups.code * (double)config->points > CODE_MAX) return 0;
     if (plan->spec.type == KM_FLOAT64 && config->points > DOUBLES_MAX)
@@ -361,11 +372,7 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
     KM_TRY(km_plan_set(plan, KM_PARAM_launches, config->launches, err, "%s",
                        config->launches > 1 ? "a block's registers do not hold the sums of the whole K list"
                                             : "one read of the points serves every K"));
-    KM_TRY(km_cuda_set_grid(plan,
-                            km_plan_value(plan, KM_PARAM_block) / km_plan_value(plan, KM_PARAM_split) /
-                                km_plan_value(plan, KM_PARAM_lanes_per_point) *
-                                km_plan_value(plan, KM_PARAM_points_per_thread),
-                            err));
+    KM_TRY(km_cuda_set_grid(plan, 32 * LANE_POINTS, err));
     KM_TRY(decide_form(plan, err));
     KM_TRY(km_plan_layout_make(plan, plan->spec.clusters_count * (int64_t)sizeof(int32_t), err));
     split_list(plan->layout, &plan->spec,
@@ -380,14 +387,6 @@ static int64_t exact_bits(const km_spec *spec) {
     int64_t log2_d = 0;
     while ((1LL << log2_d) < spec->features) log2_d++;
     return ((spec->type == KM_FLOAT64 ? 51 : 22) - log2_d) / 2;
-}
-
-// Tiles that a thread adds in float32 before its sums are added to doubles.
-static int64_t flush_tiles(const km_plan *plan) {
-    enum { POINTS_MAX = 2048 };
-    int64_t tiles = 1;
-    while (2 * tiles * km_plan_value(plan, KM_PARAM_points_per_thread) <= POINTS_MAX) tiles *= 2;
-    return tiles;
 }
 
 // One warp group: its Ks, the indices of their coefficients and sums, and its columns, which start at `column`.
@@ -513,7 +512,8 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     int64_t adjacent = adjacent_points(spec);
     km_env_set_int(env, "lane_d", lane_d);
     km_env_set_flag(env, "float_sums", spec->type == KM_FLOAT32);
-    km_env_set_int(env, "flush_tiles", flush_tiles(plan));
+    km_env_set_int(env, "lane_points", LANE_POINTS);
+    km_env_set_int(env, "gathered_row", gathered_row(plan, point_lanes));
     name_points(env, plan, adjacent, lane_d);
     name_ring(env, plan, adjacent, lane_d);
     name_labels(env, plan, adjacent);
@@ -524,7 +524,10 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     int64_t coefficients = plan->clusters_sum - spec->clusters_count;
     km_env_set_int(env, "coefficients", coefficients ? coefficients : 1);
     km_env_set_flag(env, "has_scores", coefficients > 0); // K = 1 has none
-    km_env_set_int(env, "launches_count", launches + 3);  // km_sum_points, km_prepare_coefficients, km_reduce
+    km_env_set_int(
+        env, "launches_count",
+        launches + 3 +
+            !!plan->weighted); // km_weigh_points, km_sum_points, km_prepare_coefficients, km_reduce
 
     // Columns in the order of the warp groups; those of the sums over all points come last.
     int64_t column = 0, sums_most = 0;
@@ -565,7 +568,7 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
 
 static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     (void)n;
-    return km_cuda_partial_bytes(plan);
+    return 2 * km_cuda_partial_bytes(plan);
 }
 
 const km_design_code km_design_registers = {.estimate = estimate,

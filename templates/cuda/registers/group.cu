@@ -47,7 +47,7 @@ static __device__ __forceinline__ void km_read_labels(km_group_$group &group, co
 // Labels and adds the points of a tile, one K after the other.
 static __device__ __forceinline__ void km_process_tile(km_group_$group &group, km_points &points,
                                                        const km_pass_args &args, const km_table &table,
-                                                       int tile) {
+                                                       int tile, int next) {
     //@ if not form_constant
     asm volatile("" ::: "memory"); // the coefficients are read again: there are no registers to keep them in
     //@ end
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void km_process_tile(km_group_$group &group, k
         //@ if packed_labels
         const int slot = blockIdx.y * KS + $k_index;
         group.changes_$k += km_write_labels(points, group.before_$k, args, tile, slot);
-        if (tile + GRID < km_tiles(args)) km_read_labels(group.before_$k, args, tile + GRID, slot);
+        if (next < km_tiles(args)) km_read_labels(group.before_$k, args, next, slot);
         //@ else
         //@ if track_labels
         group.changes_$k += km_write_labels(points, args, tile, blockIdx.y * KS + $k_index);
@@ -86,8 +86,8 @@ static __device__ __forceinline__ void km_process_tile(km_group_$group &group, k
     //@ end
 }
 
-// Adds the thread's sums to the warp's.
-static __device__ __forceinline__ void km_flush(km_group_$group &group, km_block &shared) {
+// Adds the thread's sums, which are those of its points of a span, to the warp's.
+static __device__ __forceinline__ void km_flush(km_group_$group &group, km_block &shared, double per_one) {
     //@ if integer_counts
     //@ for k in group_ks
     KM_UNROLL_FOR (int j = 0; j < $k_scores; j++)
@@ -95,9 +95,10 @@ static __device__ __forceinline__ void km_flush(km_group_$group &group, km_block
     //@ end
     //@ end
     const int warp = threadIdx.x / 32;
-    km_add_lanes<$group_columns>(group.sums, shared.gathered[warp], shared.warp_sums[warp]);
-    //@ if float_sums
+    km_add_lanes<$group_columns>(group.sums, shared.gathered[warp], shared.warp_sums[warp], per_one);
     KM_UNROLL_FOR (int i = 0; i < $group_columns; i++) group.sums[i] = 0;
+    //@ if integer_counts
+    KM_UNROLL_FOR (int i = 0; i < $group_counts; i++) group.counts[i] = 0;
     //@ end
 }
 

@@ -6,17 +6,15 @@ static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
     return args.control->stop || !active;
 }
 
-//@ if warp_groups
-// Processes a warp group's tiles: every GRID-th one. False when there is nothing to do.
-//@ else
-// Processes a block's tiles: every GRID-th one. False when there is nothing to do.
-//@ end
+// Processes the spans of a warp. False when there is nothing to do.
 template <typename GROUP>
-static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args, km_block &shared) {
+static __device__ __forceinline__ bool km_process_spans(const km_pass_args &args, km_block &shared) {
     const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    km_place place = km_first_place(args);
     //@ if ring
     km_stage *ring = shared.ring[$ring_of_warp];
-    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++) km_copy_tile(ring[i], args, blockIdx.x + i * GRID, tiles);
+    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++)
+        km_copy_tile(ring[i], args, km_tile_ahead(place, i), tiles);
     int stage = 0;
     if (km_is_idle(args)) { // asked after the first copies, which do not wait for it
         km_copy_wait_all();
@@ -25,7 +23,7 @@ static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args
     //@ else
     if (km_is_idle(args)) return false;
     //@ end
-    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = 0;
+    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = {};
     //@ if form_constant
     const km_table &table = km_constants;
     //@ else
@@ -38,33 +36,25 @@ static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args
     GROUP group;
     km_begin(group, args);
     //@ if packed_labels
-    if (blockIdx.x < tiles) km_read_labels(group, args, blockIdx.x);
+    if (place.tile < tiles) km_read_labels(group, args, place.tile);
     //@ end
-    //@ if float_sums
-    int left = FLUSH_TILES;
-    //@ end
-    for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
+    while (place.tile < tiles) {
         km_points points;
         //@ if ring
         km_wait_for_tile();
         km_load_tile(points, shared, ring[stage]);
         const int free = stage == 0 ? STAGES - 1 : stage - 1;
-        km_copy_tile(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
+        km_copy_tile(ring[free], args, km_tile_ahead(place, STAGES - 1), tiles);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
         //@ else
-        km_load_tile(points, args, tile);
+        km_load_tile(points, args, place.tile);
         //@ end
-        km_process_tile(group, points, args, table, tile);
-        //@ if float_sums
-        if (--left == 0 || tile + GRID >= tiles) {
-            km_flush(group, shared);
-            left = FLUSH_TILES;
-        }
-        //@ end
+        km_process_tile(group, points, args, table, place.tile, km_tile_ahead(place, 1));
+        place.tile++;
+        if (--place.left > 0 && place.tile < tiles) continue;
+        km_flush(group, shared, km_units_in(args).per_one);
+        place = km_place_behind(args, place.span);
     }
-    //@ if not float_sums
-    km_flush(group, shared);
-    //@ end
     //@ if track_labels
     km_add_changes(group, args);
     //@ end
@@ -73,11 +63,11 @@ static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args
 
 // Adds the sums of the WARPS warps from `sums` on, and writes them as the block's numbers of their columns.
 static __device__ __forceinline__ void km_write_block_sums(const km_pass_args &args,
-                                                           const double (*sums)[WARP_SUMS], int columns,
+                                                           const km_sum (*sums)[WARP_SUMS], int columns,
                                                            int first_column) {
     for (int c = threadIdx.x; c < columns; c += BLOCK) {
-        double sum = 0;
-        for (int warp = 0; warp < WARPS; warp++) sum += sums[warp][c];
+        km_sum sum = {};
+        for (int warp = 0; warp < WARPS; warp++) km_sum_add(sum, sums[warp][c]);
         km_column(args, first_column + c)[blockIdx.x] = sum;
     }
 }
@@ -90,13 +80,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $blocks_per_sm)
     extern __shared__ __align__(128) unsigned char km_shared[];
     km_block &shared = *(km_block *)km_shared;
     //@ if part_one_group
-    if (!km_process_tiles<km_group_$part_first_group>(args, shared)) return;
+    if (!km_process_spans<km_group_$part_first_group>(args, shared)) return;
     //@ else
     bool worked = false;
     switch (threadIdx.x / THREADS) {
     //@ for group in part_groups
     case $group_index:
-        worked = km_process_tiles<km_group_$group>(args, shared);
+        worked = km_process_spans<km_group_$group>(args, shared);
         break;
         //@ end
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //@ need points_per_thread block grid split adjacent vector blocks_per_sm columns all_points warp_sums parts
-//@ need lanes_per_point lane_d flush_tiles float_sums integer_counts ring warp_groups stages swizzle form_constant
+//@ need lanes_per_point lane_d lane_points float_sums integer_counts ring warp_groups stages swizzle form_constant
 //@ words cuda/words.cu
 //@ include cuda/head.h
 //@ use unroll_for unroll_1_for
 
-// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
-// the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. Its warp goes
+// through the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of
+// code.
 //
 // A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
@@ -26,19 +27,16 @@
 // Points come through shared memory: while a warp works on a tile of points, its next tile is being copied.
 //
 //@ end
-//@ if float_sums
-// A thread adds the points of at most FLUSH_TILES tiles in float. Then the sums of the warp's lanes are added to
-// doubles, so that accuracy does not depend on the number of points.
+// A warp takes spans of points, one at a time. Where they begin follows from the number of points alone, and a lane
+// adds its points of a span in their order, so that a span's sums have the same bits whichever warp has it. Behind each
+// span they become integers, which are added in any order: those of a block's warps, then in km_reduce those of all
+// blocks.
 //
-//@ end
 // The last tile is padded with points at zero. What they add to the counts is subtracted in the end.
-//
-// At the end the sums of a block's warps are added, and each block writes one number for each sum; km_reduce adds the
-// blocks' numbers. Both go in a fixed order, without atomics: the same bits every time.
 //
 // A slot is one K of one restart. A slot that is not active has nothing to do in a pass, and is skipped.
 //
-// To read it from the top: km_registers_0, at the end, is the kernel; km_process_tiles is its loop over tiles;
+// To read it from the top: km_registers_0, at the end, is the kernel; km_process_spans is its loop over tiles;
 // km_assign finds the nearest centroids of a tile's points, and adds the points to their sums.
 enum {
     BLOCK = $block,              // threads of a block
@@ -58,13 +56,12 @@ enum {
     //@ if adjacent_points
     ADJACENT = $adjacent, // points of a thread that are adjacent in memory
     //@ end
-    VECTOR = $vector,           // numbers of one 16-byte load
-    WARP_POINTS = $warp_points, // points that a warp works on at a time
-    TILE = WARPS * WARP_POINTS, // points that a block works on at a time
-    //@ if float_sums
-    FLUSH_TILES = $flush_tiles, // tiles of a block after which sums are added to the doubles, a power of two
-    //@ end
-    LOADS = $loads, // loads of a thread from a tile
+    VECTOR = $vector,                   // numbers of one 16-byte load
+    TILE = $warp_points,                // points that a warp works on at a time
+    SPAN_POINTS = 32 * $lane_points,    // the shortest span has so many points
+    SPANS = 5461,                       // from twice as many of the shortest on there are longer ones
+    LONGEST_SPAN = 65536 / SPAN_POINTS, // times as long as the shortest: for the accuracy of a lane's sums
+    LOADS = $loads,                     // loads of a thread from a tile
     //@ if needs_load_points
     LOAD_POINTS = $load_points, // points of a warp in one load
     //@ end
@@ -81,6 +78,7 @@ enum {
     CLUSTER_SUMS = $cluster_sums, // sums of one cluster, and its weight
     WARP_SUMS = $warp_sums,       // sums of a warp, at most
     GATHERED = $gathered,         // sums of each lane that are added over the warp at a time
+    GATHERED_ROW = $gathered_row, // a row of them in shared memory: no bank conflicts
     REDUCE = 1024,                // threads of a block of km_reduce
     EXACT_BITS = $exact_bits      // coordinates of so many bits have exact scores
 };
@@ -123,12 +121,16 @@ enum {
 
 //@ include cuda/registers/totals.cu
 
-// Of each restart: the numbers of each block, and the table.
-constexpr long long WORKSPACE_BYTES = RESTARTS * (8ll * COLUMNS * GRID + (long long)sizeof(km_table));
+// The units; of each restart: the sums of each block, and the table.
+constexpr long long WORKSPACE_BYTES =
+    (long long)sizeof(km_units) + RESTARTS * (16ll * COLUMNS * GRID + (long long)sizeof(km_table));
 
 extern "C" {
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, $launches_count, WORKSPACE_BYTES, 0, $form_constant};
 __device__ km_pass_launch km_pass_launches[] = {
+    //@ if weighted
+    {"km_weigh_points", KM_STAGE_LOAD, GRID, 1, 256, 0, 0},
+    //@ end
     {"km_sum_points", KM_STAGE_LOAD, GRID, RESTARTS, 256, 0, 0},
     {"km_prepare_coefficients", KM_STAGE_BEGIN, KS, RESTARTS, 32, 0, 0},
     //@ for part in parts

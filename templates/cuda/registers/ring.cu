@@ -28,7 +28,7 @@ static __device__ __forceinline__ unsigned km_piece_index(unsigned first, unsign
 static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const km_pass_args &args,
                                                           int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_point_of_warp(tile);
+    const long long first = (long long)tile * TILE;
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
     //@ if warp_groups
     constexpr int WARP_PIECES =
@@ -60,7 +60,7 @@ static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const
 static __device__ __forceinline__ void km_copy_last_tile(km_stage &stage, const km_pass_args &args,
                                                          int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_point_of_warp(tile);
+    const long long first = (long long)tile * TILE;
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
     KM_UNROLL_1_FOR (unsigned piece = $first_piece; piece < 32 * LOADS * PIECES; piece += $pieces_step) {
         const unsigned row = (piece + lane) / PIECES;

@@ -3,8 +3,9 @@
 
 // ... 1 definition
 
-// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
-// the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. Its warp goes
+// through the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of
+// code.
 //
 // A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
@@ -13,38 +14,28 @@
 //
 // Points come through shared memory: while a warp works on a tile of points, its next tile is being copied.
 //
-// A thread adds the points of at most FLUSH_TILES tiles in float. Then the sums of the warp's lanes are added to
-// doubles, so that accuracy does not depend on the number of points.
-//
-// The last tile is padded with points at zero. What they add to the counts is subtracted in the end.
-//
-// At the end the sums of a block's warps are added, and each block writes one number for each sum; km_reduce adds the
-// blocks' numbers. Both go in a fixed order, without atomics: the same bits every time.
-//
-// A slot is one K of one restart. A slot that is not active has nothing to do in a pass, and is skipped.
-//
-// To read it from the top: km_registers_0, at the end, is the kernel; km_process_tiles is its loop over tiles;
-// km_assign finds the nearest centroids of a tile's points, and adds the points to their sums.
-enum {
-    BLOCK = 512,                // threads of a block
-    GRID = 132,                 // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
-    POINTS = 8,                 // points that a thread works on at a time
-    WARPS = BLOCK / 32,         // warps of a block
-    VECTOR = 4,                 // numbers of one 16-byte load
-    WARP_POINTS = 256,          // points that a warp works on at a time
-    TILE = WARPS * WARP_POINTS, // points that a block works on at a time
-    FLUSH_TILES = 256,          // tiles of a block after which sums are added to the doubles, a power of two
-    LOADS = 8,                  // loads of a thread from a tile
-    STAGES = 2,                 // tiles of a warp in shared memory: one that is worked on, others that are being copied
-    PIECES = 1,                 // 16-byte pieces that one thread loads: a row of shared memory
-    COEFFICIENTS = 9,           // of scores: for each centroid but the pivots
-    COLUMNS = 49,               // sums of a block
-    ALL_POINTS = 45,            // the first column of the sums over all points, which never change
-    CLUSTER_SUMS = 5,           // sums of one cluster, and its weight
-    WARP_SUMS = 45,             // sums of a warp, at most
-    GATHERED = 32,              // sums of each lane that are added over the warp at a time
-    REDUCE = 1024,              // threads of a block of km_reduce
-    EXACT_BITS = 10             // coordinates of so many bits have exact scores
+// ... lines of a template
+    BLOCK = 512,                        // threads of a block
+    GRID = 132,                         // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
+    POINTS = 8,                         // points that a thread works on at a time
+    WARPS = BLOCK / 32,                 // warps of a block
+    VECTOR = 4,                         // numbers of one 16-byte load
+    TILE = 256,                         // points that a warp works on at a time
+    SPAN_POINTS = 32 * 24,              // the shortest span has so many points
+    SPANS = 5461,                       // from twice as many of the shortest on there are longer ones
+    LONGEST_SPAN = 65536 / SPAN_POINTS, // times as long as the shortest: for the accuracy of a lane's sums
+    LOADS = 8,                          // loads of a thread from a tile
+    STAGES = 2,                         // tiles of a warp in shared memory: one that is worked on, others that are being copied
+    PIECES = 1,                         // 16-byte pieces that one thread loads: a row of shared memory
+    COEFFICIENTS = 9,                   // of scores: for each centroid but the pivots
+    COLUMNS = 49,                       // sums of a block
+    ALL_POINTS = 45,                    // the first column of the sums over all points, which never change
+    CLUSTER_SUMS = 5,                   // sums of one cluster, and its weight
+    WARP_SUMS = 45,                     // sums of a warp, at most
+    GATHERED = 32,                      // sums of each lane that are added over the warp at a time
+    GATHERED_ROW = 36,                  // a row of them in shared memory: no bank conflicts
+    REDUCE = 1024,                      // threads of a block of km_reduce
+    EXACT_BITS = 10                     // coordinates of so many bits have exact scores
 };
 
 // ... 2 definitions
@@ -72,11 +63,13 @@ struct km_stage {
     km_vector pieces[LOADS * 32 * PIECES];
 };
 
+// ... 4 definitions
+
 // What the threads of a block share.
 struct km_block {
     km_stage ring[WARPS][STAGES];
-    km_real gathered[BLOCK / 32][GATHERED][33]; // of a warp; rows of 33: no bank conflicts
-    double warp_sums[BLOCK / 32][WARP_SUMS];
+    __align__(16) km_real gathered[BLOCK / 32][GATHERED][GATHERED_ROW]; // of a warp
+    km_sum warp_sums[BLOCK / 32][WARP_SUMS];
 };
 
 // Each sum of a block has a column. For each K: D sums and the weight of each cluster but the pivot. At the end: the
@@ -86,9 +79,13 @@ __device__ const int km_columns[KS] = {
     // ... 2 more, other numbers: 23149244
 };
 
-// The workspace holds, for each column, one number of each block.
-static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
-    return (double *)args.workspace + (long long)column * GRID;
+// The workspace holds the units; then, for each column, one sum of each block.
+static __device__ __forceinline__ km_units &km_units_in(const km_pass_args &args) {
+    return *(km_units *)args.workspace;
+}
+
+static __device__ __forceinline__ km_sum *km_column(const km_pass_args &args, int column) {
+    return (km_sum *)(&km_units_in(args) + 1) + (long long)column * GRID;
 }
 
 // The table as kernels between two passes write it: constant memory has an address, too.
@@ -102,12 +99,28 @@ static __device__ __forceinline__ km_coefficients *km_coefficients_of(km_table *
     return table->coefficients + km_offsets[k_index] - k_index;
 }
 
-// ... 1 definition
+// ... 3 definitions
 
-// The warp's first point of a tile.
-static __device__ __forceinline__ long long km_first_point_of_warp(int tile) {
-    return (long long)tile * TILE + threadIdx.x / 32 * WARP_POINTS;
+// The span that a warp has behind `span`, every WARPS * GRID-th one. Warps that have one large span less have small
+// ones in its place first.
+static __device__ __forceinline__ int km_span_behind(const km_spans &spans, int span) {
+    constexpr int WARPS_ALL = WARPS * GRID;
+    const int own = threadIdx.x / 32 * GRID + blockIdx.x, more = spans.large % WARPS_ALL;
+    const int in_place = spans.large + (own - more) * spans.small_of_large;
+    const int others = spans.large + (more ? (WARPS_ALL - more) * spans.small_of_large : 0);
+    if (span + WARPS_ALL < spans.large) return span + WARPS_ALL;
+    if (span < spans.large) return more && own >= more ? in_place : others + own;
+    if (span >= others) return span + WARPS_ALL;
+    return span + 1 < in_place + spans.small_of_large ? span + 1 : others + own;
 }
+
+// ... 3 definitions
+
+static __device__ __forceinline__ km_place km_first_place(const km_pass_args &args) {
+    return km_place_behind(args, (int)(threadIdx.x / 32 * GRID + blockIdx.x) - WARPS * GRID);
+}
+
+// ... 1 definition
 
 // ==== What the launches of a pass share ====================================================================
 // Compiled apart: pass/launches
@@ -121,7 +134,7 @@ static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
 static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const km_pass_args &args,
                                                           int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_point_of_warp(tile);
+    const long long first = (long long)tile * TILE;
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
     KM_UNROLL_FOR (int i = 0; i < LOADS * PIECES; i++) {
         const unsigned piece = i * 32;
@@ -133,7 +146,7 @@ static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const
 static __device__ __forceinline__ void km_copy_last_tile(km_stage &stage, const km_pass_args &args,
                                                          int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_point_of_warp(tile);
+    const long long first = (long long)tile * TILE;
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
     KM_UNROLL_1_FOR (unsigned piece = 0; piece < 32 * LOADS * PIECES; piece += 32) {
         const unsigned row = (piece + lane) / PIECES;
@@ -196,7 +209,19 @@ static __device__ __forceinline__ void km_add(float *sums, const float *x, bool 
     }
 }
 
-// ... 1 definition
+// ... lines of a template
+            const float4 *from = (const float4 *)(gathered[lane] + part * 8);
+            const float4 a = from[0], b = from[1];
+            parts[part] = (double)(((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w)));
+        }
+        added[t] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+    }
+    km_sum numbers[TIMES];
+    KM_UNROLL_FOR (int t = 0; t < TIMES; t++) numbers[t] = km_sum_of(added[t], per_one);
+    KM_UNROLL_FOR (int t = 0; t < TIMES; t++) {
+        if (t * 32 + lane < COUNT) km_sum_add(out[t * 32 + lane], numbers[t]);
+    }
+}
 
 // ==== Launch 0: the work on a tile =========================================================================
 // Compiled apart: pass/launches/0
@@ -217,7 +242,7 @@ static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass
 // Labels and adds the points of a tile, one K after the other.
 static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_points &points,
                                                        const km_pass_args &args, const km_table &table,
-                                                       int tile) {
+                                                       int tile, int next) {
     const km_coefficients *coefficients = table.coefficients;
     if (group.active_3) {
         km_assign<2>(points, coefficients + 0, table.pivots[0],
@@ -226,50 +251,40 @@ static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_poi
     // ... 2 more of 4 lines, other numbers: 3450fabf
 }
 
-// Adds the thread's sums to the warp's.
-static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &shared) {
+// Adds the thread's sums, which are those of its points of a span, to the warp's.
+static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &shared, double per_one) {
     const int warp = threadIdx.x / 32;
-    km_add_lanes<45>(group.sums, shared.gathered[warp], shared.warp_sums[warp]);
+    km_add_lanes<45>(group.sums, shared.gathered[warp], shared.warp_sums[warp], per_one);
     KM_UNROLL_FOR (int i = 0; i < 45; i++) group.sums[i] = 0;
 }
 
 // ==== The loop over tiles ==================================================================================
 // Compiled apart: pass/launches
-// Whether there is nothing to do: the fit has stopped, or no slot of this restart is active.
-static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
-    bool active = false;
-    for (int i = 0; i < KS; i++) active = active | args.active[blockIdx.y * KS + i];
-    return args.control->stop || !active;
-}
-
-// Processes a block's tiles: every GRID-th one. False when there is nothing to do.
-template <typename GROUP>
-static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args, km_block &shared) {
-    const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+// ... lines of a template
     km_stage *ring = shared.ring[warp];
-    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++) km_copy_tile(ring[i], args, blockIdx.x + i * GRID, tiles);
+    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++)
+        km_copy_tile(ring[i], args, km_tile_ahead(place, i), tiles);
     int stage = 0;
     if (km_is_idle(args)) { // asked after the first copies, which do not wait for it
         km_copy_wait_all();
         return false;
     }
-    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = 0;
+    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = {};
     const km_table &table = km_constants;
     GROUP group;
     km_begin(group, args);
-    int left = FLUSH_TILES;
-    for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
+    while (place.tile < tiles) {
         km_points points;
         km_wait_for_tile();
         km_load_tile(points, shared, ring[stage]);
         const int free = stage == 0 ? STAGES - 1 : stage - 1;
-        km_copy_tile(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
+        km_copy_tile(ring[free], args, km_tile_ahead(place, STAGES - 1), tiles);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
-        km_process_tile(group, points, args, table, tile);
-        if (--left == 0 || tile + GRID >= tiles) {
-            km_flush(group, shared);
-            left = FLUSH_TILES;
-        }
+        km_process_tile(group, points, args, table, place.tile, km_tile_ahead(place, 1));
+        place.tile++;
+        if (--place.left > 0 && place.tile < tiles) continue;
+        km_flush(group, shared, km_units_in(args).per_one);
+        place = km_place_behind(args, place.span);
     }
     return true;
 }
@@ -282,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_0(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(128) unsigned char km_shared[];
     km_block &shared = *(km_block *)km_shared;
-    if (!km_process_tiles<km_group_0>(args, shared)) return;
+    if (!km_process_spans<km_group_0>(args, shared)) return;
     __syncthreads();
     km_write_block_sums(args, shared.warp_sums, 45, 0);
 }
@@ -317,53 +332,57 @@ static __device__ void km_make_coefficients(void *workspace, void *const *consta
         km_write_coefficients((km_table *)constants[i], c, pivot, k_index);
 }
 
+// ... 2 definitions
+
+static __device__ __forceinline__ void km_find_units(km_units &units, const km_pass_args &args) {
+    double most = 1;
+    for (int i = 0; i < 2 * D; i++) most = fmax(most, fabs(args.box[i]));
+    const int exponent = km_exponent(most) + km_exponent((double)args.n);
+    // ... lines of a template
+                sum += x;
+            // ... lines of a template
 // ... 1 definition
 
-// The sums over all points, a column for each feature. Once, when points are loaded.
-extern "C" __global__ void __launch_bounds__(256) km_sum_points(const __grid_constant__ km_pass_args args) {
-    constexpr int ACROSS = D < 256 ? D : 256, DOWN = 256 / ACROSS; // features and points at a time
-    __shared__ double sums[256];
-    const int down = threadIdx.x / ACROSS;
-    for (int f = threadIdx.x % ACROSS; f < (D + ACROSS - 1) / ACROSS * ACROSS; f += ACROSS) {
-        double sum = 0;
-        for (long long point = blockIdx.x * DOWN + down; f < D && down < DOWN && point < args.n;
-             point += GRID * DOWN) {
-            const double x = ((const km_real *)args.points)[point * D + f];
-            sum += x;
-        // ... lines of a template
+// Adds the columns of one slot over the blocks, and writes its totals. The pivot's are the sums over all points
+// less those of the other clusters.
+extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
+    const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
+    km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
+    const int pivot = table->pivots[k_index];
+    const km_units units = km_units_in(args);
+    __shared__ km_sum sums[K_MAX * CLUSTER_SUMS + D];
     const int own = (k - 1) * CLUSTER_SUMS; // columns of this K; those of the sums over all points follow
     // The last tile is padded with points at zero, whose scores are the constants.
     __shared__ km_real at_zero[K_MAX];
     const long long padding = (long long)km_tiles(args) * TILE - args.n;
     for (int j = threadIdx.x; j < k - 1; j += REDUCE)
         at_zero[j] = km_coefficients_of(table, k_index)[j].constant;
-    for (int c = warp; c < own + D; c += REDUCE / 32) {
-        const double *column = km_column(args, c < own ? km_columns[k_index] + c : ALL_POINTS + c - own);
-        double sum = 0;
-        KM_UNROLL_FOR (int block = lane; block < GRID; block += 32) sum += column[block];
-        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
-        if (lane == 0) sums[c] = sum;
-    }
-    __syncthreads();
-    if (idle) return; // asked this late, as nothing before waits for it
+    // ... lines of a template
     if (threadIdx.x == 0 && padding > 0) {
         int nearest = 0; // the centroid nearest to zero; the pivot where all scores are below 0
         for (int j = 1; j < k - 1; j++) nearest = at_zero[j] > at_zero[nearest] ? j : nearest;
-        if (k > 1 && at_zero[nearest] >= 0) sums[nearest * CLUSTER_SUMS + D] -= (double)padding;
+        if (k > 1 && at_zero[nearest] >= 0)
+            sums[nearest * CLUSTER_SUMS + D].high -= km_sum_of((double)padding, units.per_one).high;
     }
     __syncthreads();
     double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
     for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
         const int j = i / (D + 1), f = i % (D + 1);
         if (j != pivot) {
-            totals[i] = sums[(j - (j > pivot)) * CLUSTER_SUMS + f];
+            totals[i] = km_sum_value(sums[(j - (j > pivot)) * CLUSTER_SUMS + f], units);
             continue;
         }
-        double weight = (double)args.n;
-        for (int other = 0; other < k - 1; other++) weight -= sums[other * CLUSTER_SUMS + D];
-        double rest = f < D ? sums[own + f] : weight;
-        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * CLUSTER_SUMS + f];
-        totals[i] = weight > 0 ? rest : 0; // An empty cluster has no sum, whatever rounding left.
+        km_sum weight = km_sum_of((double)args.n, units.per_one);
+        for (int other = 0; other < k - 1; other++)
+            weight.high -= sums[other * CLUSTER_SUMS + D].high;
+        km_sum rest = f < D ? sums[own + f] : weight;
+        for (int other = 0; f < D && other < k - 1; other++) {
+            rest.high -= sums[other * CLUSTER_SUMS + f].high;
+            rest.low -= sums[other * CLUSTER_SUMS + f].low;
+        }
+        // An empty cluster has no sum, whatever rounding left.
+        totals[i] = km_sum_value(weight, units) > 0 ? km_sum_value(rest, units) : 0;
     }
 }
 

@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 2..8, type: float64, target: cuda:sm_90} weighted tracked points=100000: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 35 definitions
+// ... 47 definitions
 
 // Writes the labels of one slot where they changed, and returns how many did.
 static __device__ __forceinline__ int km_write_labels(const km_points &points, const km_pass_args &args,
@@ -23,7 +23,7 @@ static __device__ __forceinline__ int km_write_labels(const km_points &points, c
 // Labels and adds the points of a tile, one K after the other.
 static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_points &points,
                                                        const km_pass_args &args, const km_table &table,
-                                                       int tile) {
+                                                       int tile, int next) {
     asm volatile("" ::: "memory"); // the coefficients are read again: there are no registers to keep them in
     const km_coefficients *coefficients = table.coefficients;
     if (group.active_8) {
@@ -33,4 +33,4 @@ static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_poi
     }
 }
 
-// ... 30 definitions
+// ... 34 definitions

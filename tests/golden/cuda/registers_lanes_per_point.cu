@@ -3,8 +3,9 @@
 
 // ... 1 definition
 
-// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
-// the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. Its warp goes
+// through the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of
+// code.
 //
 // A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
@@ -14,35 +15,29 @@
 // LANES_PER_POINT lanes share a point: each has LANE_D of its features and their sums. A score is the sum over these
 // lanes, so that all of them find the same nearest centroid.
 //
-// The last tile is padded with points at zero. What they add to the counts is subtracted in the end.
-//
-// At the end the sums of a block's warps are added, and each block writes one number for each sum; km_reduce adds the
-// blocks' numbers. Both go in a fixed order, without atomics: the same bits every time.
-//
-// A slot is one K of one restart. A slot that is not active has nothing to do in a pass, and is skipped.
-//
-// To read it from the top: km_registers_0, at the end, is the kernel; km_process_tiles is its loop over tiles;
-// km_assign finds the nearest centroids of a tile's points, and adds the points to their sums.
-enum {
-    BLOCK = 256,                // threads of a block
-    GRID = 40,                  // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
-    POINTS = 4,                 // points that a thread works on at a time
-    WARPS = BLOCK / 32,         // warps of a block
-    LANES_PER_POINT = 2,        // lanes that share a point
-    LANE_D = 2,                 // features of it that a lane has
-    VECTOR = 2,                 // numbers of one 16-byte load
-    WARP_POINTS = 64,           // points that a warp works on at a time
-    TILE = WARPS * WARP_POINTS, // points that a block works on at a time
-    LOADS = 4,                  // loads of a thread from a tile
-    LOAD_POINTS = 16,           // points of a warp in one load
-    COEFFICIENTS = 28,          // of scores: for each centroid but the pivots
-    COLUMNS = 172,              // sums of a block
-    ALL_POINTS = 168,           // the first column of the sums over all points, which never change
-    CLUSTER_SUMS = 6,           // sums of one cluster, and its weight
-    WARP_SUMS = 42,             // sums of a warp, at most
-    GATHERED = 16,              // sums of each lane that are added over the warp at a time
-    REDUCE = 1024,              // threads of a block of km_reduce
-    EXACT_BITS = 24             // coordinates of so many bits have exact scores
+// ... lines of a template
+    BLOCK = 256,                        // threads of a block
+    GRID = 40,                          // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
+    POINTS = 4,                         // points that a thread works on at a time
+    WARPS = BLOCK / 32,                 // warps of a block
+    LANES_PER_POINT = 2,                // lanes that share a point
+    LANE_D = 2,                         // features of it that a lane has
+    VECTOR = 2,                         // numbers of one 16-byte load
+    TILE = 64,                          // points that a warp works on at a time
+    SPAN_POINTS = 32 * 24,              // the shortest span has so many points
+    SPANS = 5461,                       // from twice as many of the shortest on there are longer ones
+    LONGEST_SPAN = 65536 / SPAN_POINTS, // times as long as the shortest: for the accuracy of a lane's sums
+    LOADS = 4,                          // loads of a thread from a tile
+    LOAD_POINTS = 16,                   // points of a warp in one load
+    COEFFICIENTS = 28,                  // of scores: for each centroid but the pivots
+    COLUMNS = 172,                      // sums of a block
+    ALL_POINTS = 168,                   // the first column of the sums over all points, which never change
+    CLUSTER_SUMS = 6,                   // sums of one cluster, and its weight
+    WARP_SUMS = 42,                     // sums of a warp, at most
+    GATHERED = 16,                      // sums of each lane that are added over the warp at a time
+    GATHERED_ROW = 33,                  // a row of them in shared memory: no bank conflicts
+    REDUCE = 1024,                      // threads of a block of km_reduce
+    EXACT_BITS = 24                     // coordinates of so many bits have exact scores
 };
 
 // ... 4 definitions
@@ -56,7 +51,7 @@ struct km_table {
     int pivots[KS];
 };
 
-// ... 10 definitions
+// ... 22 definitions
 
 // Reads the thread's part of one load, whose first point is `point`.
 static __device__ __forceinline__ void km_load_points(km_points &points, const km_pass_args &args,
@@ -148,7 +143,21 @@ static __device__ __forceinline__ int km_write_labels(const km_points &points, c
     return changes;
 }
 
-// ... 1 definition
+// ... lines of a template
+            constexpr int NUMBERS = 8 / LANES_PER_POINT;
+            const km_real *from = gathered[lane / LANES_PER_POINT] + lane % LANES_PER_POINT + part * 8;
+            km_real sum = from[0];
+            KM_UNROLL_FOR (int i = 1; i < NUMBERS; i++) sum += from[i * LANES_PER_POINT];
+            parts[part] = (double)sum;
+        }
+        added[t] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+    }
+    km_sum numbers[TIMES];
+    KM_UNROLL_FOR (int t = 0; t < TIMES; t++) numbers[t] = km_sum_of(added[t], per_one);
+    KM_UNROLL_FOR (int t = 0; t < TIMES; t++) {
+        if (t * GATHERED + lane / LANES_PER_POINT < COUNT) km_sum_add(out[t * 32 + lane], numbers[t]);
+    }
+}
 
 // ==== Launch 0: the work on a tile =========================================================================
 // Compiled apart: pass/launches/0
@@ -166,7 +175,7 @@ struct km_group_0 {
 // Labels and adds the points of a tile, one K after the other.
 static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_points &points,
                                                        const km_pass_args &args, const km_table &table,
-                                                       int tile) {
+                                                       int tile, int next) {
     asm volatile("" ::: "memory"); // the coefficients are read again: there are no registers to keep them in
     const km_coefficients *coefficients = table.coefficients + threadIdx.x % LANES_PER_POINT;
     if (group.active_8) {
@@ -174,26 +183,29 @@ static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_poi
                              group.sums + 0, group.counts + 0);
         const int slot = blockIdx.y * KS + 6;
         group.changes_8 += km_write_labels(points, group.before_8, args, tile, slot);
-        if (tile + GRID < km_tiles(args)) km_read_labels(group.before_8, args, tile + GRID, slot);
+        if (next < km_tiles(args)) km_read_labels(group.before_8, args, next, slot);
     }
 }
 
-// Adds the thread's sums to the warp's.
-static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &shared) {
+// Adds the thread's sums, which are those of its points of a span, to the warp's.
+static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &shared, double per_one) {
     KM_UNROLL_FOR (int j = 0; j < 7; j++)
         group.sums[0 + j * (LANE_D + 1) + LANE_D] = group.counts[0 + j];
     const int warp = threadIdx.x / 32;
-    km_add_lanes<21>(group.sums, shared.gathered[warp], shared.warp_sums[warp]);
+    km_add_lanes<21>(group.sums, shared.gathered[warp], shared.warp_sums[warp], per_one);
+    KM_UNROLL_FOR (int i = 0; i < 21; i++) group.sums[i] = 0;
+    KM_UNROLL_FOR (int i = 0; i < 7; i++) group.counts[i] = 0;
 }
 
 // ... 20 definitions
 
-// Processes a block's tiles: every GRID-th one. False when there is nothing to do.
+// Processes the spans of a warp. False when there is nothing to do.
 template <typename GROUP>
-static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args, km_block &shared) {
+static __device__ __forceinline__ bool km_process_spans(const km_pass_args &args, km_block &shared) {
     const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    km_place place = km_first_place(args);
     if (km_is_idle(args)) return false;
-    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = 0;
+    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = {};
     const km_table *from = km_table_of(args.workspace, args.constants, blockIdx.y);
     for (int i = threadIdx.x; i < (int)(sizeof(km_table) / 4); i += BLOCK)
         ((int *)&shared.table)[i] = ((const int *)from)[i];
@@ -201,13 +213,16 @@ static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args
     const km_table &table = shared.table;
     GROUP group;
     km_begin(group, args);
-    if (blockIdx.x < tiles) km_read_labels(group, args, blockIdx.x);
-    for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
+    if (place.tile < tiles) km_read_labels(group, args, place.tile);
+    while (place.tile < tiles) {
         km_points points;
-        km_load_tile(points, args, tile);
-        km_process_tile(group, points, args, table, tile);
+        km_load_tile(points, args, place.tile);
+        km_process_tile(group, points, args, table, place.tile, km_tile_ahead(place, 1));
+        place.tile++;
+        if (--place.left > 0 && place.tile < tiles) continue;
+        km_flush(group, shared, km_units_in(args).per_one);
+        place = km_place_behind(args, place.span);
     }
-    km_flush(group, shared);
     km_add_changes(group, args);
     return true;
 }
@@ -233,7 +248,7 @@ static __device__ __forceinline__ void km_write_coefficients(km_table *table, co
     }
 }
 
-// ... 3 definitions
+// ... 6 definitions
 
 // Adds the columns of one slot over the blocks, and writes its totals. The pivot's are the sums over all points
 // less those of the other clusters.
@@ -242,26 +257,20 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
     const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
     km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
     const int pivot = table->pivots[k_index];
-    __shared__ double sums[K_MAX * CLUSTER_SUMS + D];
+    const km_units units = km_units_in(args);
+    __shared__ km_sum sums[K_MAX * CLUSTER_SUMS + D];
     const int own = (k - 1) * CLUSTER_SUMS; // columns of this K; those of the sums over all points follow
     // The last tile is padded with points at zero, whose scores are the constants.
     __shared__ km_real at_zero[K_MAX];
     const long long padding = (long long)km_tiles(args) * TILE - args.n;
     for (int j = threadIdx.x; j < k - 1; j += REDUCE)
         at_zero[j] = km_coefficients_of(table, k_index)[j * LANES_PER_POINT].constant;
-    for (int c = warp; c < own + D; c += REDUCE / 32) {
-        const double *column = km_column(args, c < own ? km_columns[k_index] + c : ALL_POINTS + c - own);
-        double sum = 0;
-        KM_UNROLL_FOR (int block = lane; block < GRID; block += 32) sum += column[block];
-        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
-        if (lane == 0) sums[c] = sum;
-    }
-    __syncthreads();
-    if (idle) return; // asked this late, as nothing before waits for it
+    // ... lines of a template
     if (threadIdx.x == 0 && padding > 0) {
         int nearest = 0; // the centroid nearest to zero; the pivot where all scores are below 0
         for (int j = 1; j < k - 1; j++) nearest = at_zero[j] > at_zero[nearest] ? j : nearest;
-        if (k > 1 && at_zero[nearest] >= 0) sums[nearest * CLUSTER_SUMS + LANE_D * LANES_PER_POINT] -= (double)padding;
+        if (k > 1 && at_zero[nearest] >= 0)
+            sums[nearest * CLUSTER_SUMS + LANE_D * LANES_PER_POINT].high -= km_sum_of((double)padding, units.per_one).high;
     }
     __syncthreads();
     double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
@@ -270,14 +279,19 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
         const int at = f < D ? f % LANE_D * LANES_PER_POINT + f / LANE_D
                              : LANE_D * LANES_PER_POINT; // index in the sums of a cluster
         if (j != pivot) {
-            totals[i] = sums[(j - (j > pivot)) * CLUSTER_SUMS + at];
+            totals[i] = km_sum_value(sums[(j - (j > pivot)) * CLUSTER_SUMS + at], units);
             continue;
         }
-        double weight = (double)args.n;
-        for (int other = 0; other < k - 1; other++) weight -= sums[other * CLUSTER_SUMS + LANE_D * LANES_PER_POINT];
-        double rest = f < D ? sums[own + f] : weight;
-        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * CLUSTER_SUMS + at];
-        totals[i] = weight > 0 ? rest : 0; // An empty cluster has no sum, whatever rounding left.
+        km_sum weight = km_sum_of((double)args.n, units.per_one);
+        for (int other = 0; other < k - 1; other++)
+            weight.high -= sums[other * CLUSTER_SUMS + LANE_D * LANES_PER_POINT].high;
+        km_sum rest = f < D ? sums[own + f] : weight;
+        for (int other = 0; f < D && other < k - 1; other++) {
+            rest.high -= sums[other * CLUSTER_SUMS + at].high;
+            rest.low -= sums[other * CLUSTER_SUMS + at].low;
+        }
+        // An empty cluster has no sum, whatever rounding left.
+        totals[i] = km_sum_value(weight, units) > 0 ? km_sum_value(rest, units) : 0;
     }
 }
 

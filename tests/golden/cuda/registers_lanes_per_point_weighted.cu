@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 2..8, type: float64, target: cuda:sm_75} weighted tracked: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 17 definitions
+// ... 29 definitions
 
 // Reads the thread's part of one load, whose first point is `point`.
 static __device__ __forceinline__ void km_load_points(km_points &points, const km_pass_args &args,
@@ -33,4 +33,4 @@ static __device__ __forceinline__ int km_write_labels(const km_points &points, c
     return changes;
 }
 
-// ... 37 definitions
+// ... 41 definitions

@@ -3,8 +3,9 @@
 
 // ... 1 definition
 
-// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
-// the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. Its warp goes
+// through the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of
+// code.
 //
 // A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
@@ -13,43 +14,33 @@
 //
 // Points come through shared memory: while a warp works on a tile of points, its next tile is being copied.
 //
-// A thread adds the points of at most FLUSH_TILES tiles in float. Then the sums of the warp's lanes are added to
-// doubles, so that accuracy does not depend on the number of points.
-//
-// The last tile is padded with points at zero. What they add to the counts is subtracted in the end.
-//
-// At the end the sums of a block's warps are added, and each block writes one number for each sum; km_reduce adds the
-// blocks' numbers. Both go in a fixed order, without atomics: the same bits every time.
-//
-// A slot is one K of one restart. A slot that is not active has nothing to do in a pass, and is skipped.
-//
-// To read it from the top: km_registers_0, at the end, is the kernel; km_process_tiles is its loop over tiles;
-// km_assign finds the nearest centroids of a tile's points, and adds the points to their sums.
-enum {
-    BLOCK = 256,                // threads of a block
-    GRID = 132,                 // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
-    POINTS = 4,                 // points that a thread works on at a time
-    WARPS = BLOCK / 32,         // warps of a block
-    ADJACENT = 4,               // points of a thread that are adjacent in memory
-    VECTOR = 4,                 // numbers of one 16-byte load
-    WARP_POINTS = 128,          // points that a warp works on at a time
-    TILE = WARPS * WARP_POINTS, // points that a block works on at a time
-    FLUSH_TILES = 512,          // tiles of a block after which sums are added to the doubles, a power of two
-    LOADS = 1,                  // loads of a thread from a tile
-    LOAD_POINTS = 128,          // points of a warp in one load
-    STAGES = 2,                 // tiles of a warp in shared memory: one that is worked on, others that are being copied
-    PIECES = 7,                 // 16-byte pieces that one thread loads: a row of shared memory
-    COEFFICIENTS = 120,         // of scores: for each centroid but the pivots
-    COLUMNS = 982,              // sums of a block
-    ALL_POINTS = 975,           // the first column of the sums over all points, which never change
-    CLUSTER_SUMS = 8,           // sums of one cluster, and its weight
-    WARP_SUMS = 122,            // sums of a warp, at most
-    GATHERED = 32,              // sums of each lane that are added over the warp at a time
-    REDUCE = 1024,              // threads of a block of km_reduce
-    EXACT_BITS = 9              // coordinates of so many bits have exact scores
+// ... lines of a template
+    BLOCK = 256,                        // threads of a block
+    GRID = 132,                         // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
+    POINTS = 4,                         // points that a thread works on at a time
+    WARPS = BLOCK / 32,                 // warps of a block
+    ADJACENT = 4,                       // points of a thread that are adjacent in memory
+    VECTOR = 4,                         // numbers of one 16-byte load
+    TILE = 128,                         // points that a warp works on at a time
+    SPAN_POINTS = 32 * 24,              // the shortest span has so many points
+    SPANS = 5461,                       // from twice as many of the shortest on there are longer ones
+    LONGEST_SPAN = 65536 / SPAN_POINTS, // times as long as the shortest: for the accuracy of a lane's sums
+    LOADS = 1,                          // loads of a thread from a tile
+    LOAD_POINTS = 128,                  // points of a warp in one load
+    STAGES = 2,                         // tiles of a warp in shared memory: one that is worked on, others that are being copied
+    PIECES = 7,                         // 16-byte pieces that one thread loads: a row of shared memory
+    COEFFICIENTS = 120,                 // of scores: for each centroid but the pivots
+    COLUMNS = 982,                      // sums of a block
+    ALL_POINTS = 975,                   // the first column of the sums over all points, which never change
+    CLUSTER_SUMS = 8,                   // sums of one cluster, and its weight
+    WARP_SUMS = 122,                    // sums of a warp, at most
+    GATHERED = 32,                      // sums of each lane that are added over the warp at a time
+    GATHERED_ROW = 36,                  // a row of them in shared memory: no bank conflicts
+    REDUCE = 1024,                      // threads of a block of km_reduce
+    EXACT_BITS = 9                      // coordinates of so many bits have exact scores
 };
 
-// ... 14 definitions
+// ... 26 definitions
 
 // The index of point r of the thread, less that of its first point.
 static __device__ __forceinline__ constexpr int km_point_offset(int r) {
@@ -84,4 +75,4 @@ static __device__ __forceinline__ long long km_packed_point(int tile, int p) {
     return km_first_point(tile) + km_point_offset(p);
 }
 
-// ... 72 definitions
+// ... 76 definitions

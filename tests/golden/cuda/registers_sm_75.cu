@@ -1,7 +1,7 @@
 // Of the text of {features: 1, clusters: 2, target: cuda:sm_75} weighted: The pass
 // "..." stands for what a template or an earlier part shows, or what comes again.
 
-// ... 16 definitions
+// ... 28 definitions
 
 // Reads the thread's part of one load, whose first point is `point`.
 static __device__ __forceinline__ void km_load_points(km_points &points, const km_pass_args &args,
@@ -31,4 +31,4 @@ static __device__ __forceinline__ void km_load_tile(km_points &points, const km_
     }
 }
 
-// ... 23 definitions
+// ... 27 definitions

@@ -3,8 +3,9 @@
 
 // ... 1 definition
 
-// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
-// the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. Its warp goes
+// through the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of
+// code.
 //
 // A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
@@ -13,39 +14,29 @@
 //
 // Points come through shared memory: while a warp works on a tile of points, its next tile is being copied.
 //
-// A thread adds the points of at most FLUSH_TILES tiles in float. Then the sums of the warp's lanes are added to
-// doubles, so that accuracy does not depend on the number of points.
-//
-// The last tile is padded with points at zero. What they add to the counts is subtracted in the end.
-//
-// At the end the sums of a block's warps are added, and each block writes one number for each sum; km_reduce adds the
-// blocks' numbers. Both go in a fixed order, without atomics: the same bits every time.
-//
-// A slot is one K of one restart. A slot that is not active has nothing to do in a pass, and is skipped.
-//
-// To read it from the top: km_registers_0, at the end, is the kernel; km_process_tiles is its loop over tiles;
-// km_assign finds the nearest centroids of a tile's points, and adds the points to their sums.
-enum {
-    BLOCK = 384,                // threads of a block
-    GRID = 132,                 // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
-    POINTS = 8,                 // points that a thread works on at a time
-    WARPS = BLOCK / 32,         // warps of a block
-    VECTOR = 4,                 // numbers of one 16-byte load
-    WARP_POINTS = 256,          // points that a warp works on at a time
-    TILE = WARPS * WARP_POINTS, // points that a block works on at a time
-    FLUSH_TILES = 256,          // tiles of a block after which sums are added to the doubles, a power of two
-    LOADS = 8,                  // loads of a thread from a tile
-    LOAD_POINTS = 32,           // points of a warp in one load
-    STAGES = 2,                 // tiles of a warp in shared memory: one that is worked on, others that are being copied
-    PIECES = 1,                 // 16-byte pieces that one thread loads: a row of shared memory
-    COEFFICIENTS = 9,           // of scores: for each centroid but the pivots
-    COLUMNS = 52,               // sums of a block
-    ALL_POINTS = 48,            // the first column of the sums over all points, which never change
-    CLUSTER_SUMS = 5,           // sums of one cluster, and its weight
-    WARP_SUMS = 48,             // sums of a warp, at most
-    GATHERED = 32,              // sums of each lane that are added over the warp at a time
-    REDUCE = 1024,              // threads of a block of km_reduce
-    EXACT_BITS = 10             // coordinates of so many bits have exact scores
+// ... lines of a template
+    BLOCK = 384,                        // threads of a block
+    GRID = 132,                         // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
+    POINTS = 8,                         // points that a thread works on at a time
+    WARPS = BLOCK / 32,                 // warps of a block
+    VECTOR = 4,                         // numbers of one 16-byte load
+    TILE = 256,                         // points that a warp works on at a time
+    SPAN_POINTS = 32 * 24,              // the shortest span has so many points
+    SPANS = 5461,                       // from twice as many of the shortest on there are longer ones
+    LONGEST_SPAN = 65536 / SPAN_POINTS, // times as long as the shortest: for the accuracy of a lane's sums
+    LOADS = 8,                          // loads of a thread from a tile
+    LOAD_POINTS = 32,                   // points of a warp in one load
+    STAGES = 2,                         // tiles of a warp in shared memory: one that is worked on, others that are being copied
+    PIECES = 1,                         // 16-byte pieces that one thread loads: a row of shared memory
+    COEFFICIENTS = 9,                   // of scores: for each centroid but the pivots
+    COLUMNS = 52,                       // sums of a block
+    ALL_POINTS = 48,                    // the first column of the sums over all points, which never change
+    CLUSTER_SUMS = 5,                   // sums of one cluster, and its weight
+    WARP_SUMS = 48,                     // sums of a warp, at most
+    GATHERED = 32,                      // sums of each lane that are added over the warp at a time
+    GATHERED_ROW = 36,                  // a row of them in shared memory: no bank conflicts
+    REDUCE = 1024,                      // threads of a block of km_reduce
+    EXACT_BITS = 10                     // coordinates of so many bits have exact scores
 };
 
 // ... 2 definitions
@@ -65,12 +56,12 @@ struct km_stage {
     __align__(16) km_real weights[LOADS][32];
 };
 
-// ... 7 definitions
+// ... 19 definitions
 
 // The thread's first point of a tile.
 static __device__ __forceinline__ long long km_first_point(int tile) {
     const int lane = threadIdx.x % 32;
-    return km_first_point_of_warp(tile) + lane;
+    return (long long)tile * TILE + lane;
 }
 
 // The index of point r of the thread, less that of its first point.
@@ -84,7 +75,7 @@ static __device__ __forceinline__ constexpr int km_point_offset(int r) {
 static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const km_pass_args &args,
                                                           int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_point_of_warp(tile);
+    const long long first = (long long)tile * TILE;
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
     KM_UNROLL_FOR (int i = 0; i < LOADS * PIECES; i++) {
         const unsigned piece = i * 32;
@@ -100,7 +91,7 @@ static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const
 static __device__ __forceinline__ void km_copy_last_tile(km_stage &stage, const km_pass_args &args,
                                                          int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_point_of_warp(tile);
+    const long long first = (long long)tile * TILE;
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
     KM_UNROLL_1_FOR (unsigned piece = 0; piece < 32 * LOADS * PIECES; piece += 32) {
         const unsigned row = (piece + lane) / PIECES;
@@ -225,16 +216,16 @@ static __device__ __forceinline__ void km_read_labels(km_group_0 &group, const k
 // Labels and adds the points of a tile, one K after the other.
 static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_points &points,
                                                        const km_pass_args &args, const km_table &table,
-                                                       int tile) {
+                                                       int tile, int next) {
     const km_coefficients *coefficients = table.coefficients;
     if (group.active_3) {
         km_assign<2>(points, coefficients + 0, table.pivots[0],
                              group.sums + 0);
         const int slot = blockIdx.y * KS + 0;
         group.changes_3 += km_write_labels(points, group.before_3, args, tile, slot);
-        if (tile + GRID < km_tiles(args)) km_read_labels(group.before_3, args, tile + GRID, slot);
+        if (next < km_tiles(args)) km_read_labels(group.before_3, args, next, slot);
     }
-    // ... 2 more of 7 lines, other numbers: 474f7303
+    // ... 2 more of 7 lines, other numbers: 5e4661cb
 }
 
 // ... 1 definition
@@ -247,77 +238,92 @@ static __device__ __forceinline__ void km_add_changes(km_group_0 &group, const k
 
 // ... 1 definition
 
-// Processes a block's tiles: every GRID-th one. False when there is nothing to do.
+// Processes the spans of a warp. False when there is nothing to do.
 template <typename GROUP>
-static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args, km_block &shared) {
+static __device__ __forceinline__ bool km_process_spans(const km_pass_args &args, km_block &shared) {
     const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    km_place place = km_first_place(args);
     km_stage *ring = shared.ring[warp];
-    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++) km_copy_tile(ring[i], args, blockIdx.x + i * GRID, tiles);
+    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++)
+        km_copy_tile(ring[i], args, km_tile_ahead(place, i), tiles);
     int stage = 0;
     if (km_is_idle(args)) { // asked after the first copies, which do not wait for it
         km_copy_wait_all();
         return false;
     }
-    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = 0;
+    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = {};
     const km_table &table = km_constants;
     GROUP group;
     km_begin(group, args);
-    if (blockIdx.x < tiles) km_read_labels(group, args, blockIdx.x);
-    int left = FLUSH_TILES;
-    for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
+    if (place.tile < tiles) km_read_labels(group, args, place.tile);
+    while (place.tile < tiles) {
         km_points points;
         km_wait_for_tile();
         km_load_tile(points, shared, ring[stage]);
         const int free = stage == 0 ? STAGES - 1 : stage - 1;
-        km_copy_tile(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
+        km_copy_tile(ring[free], args, km_tile_ahead(place, STAGES - 1), tiles);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
-        km_process_tile(group, points, args, table, tile);
-        if (--left == 0 || tile + GRID >= tiles) {
-            km_flush(group, shared);
-            left = FLUSH_TILES;
-        }
+        km_process_tile(group, points, args, table, place.tile, km_tile_ahead(place, 1));
+        place.tile++;
+        if (--place.left > 0 && place.tile < tiles) continue;
+        km_flush(group, shared, km_units_in(args).per_one);
+        place = km_place_behind(args, place.span);
     }
     km_add_changes(group, args);
     return true;
 }
 
-// ... 7 definitions
+// ... 9 definitions
 
-// The sums over all points, a column for each feature. Once, when points are loaded.
-extern "C" __global__ void __launch_bounds__(256) km_sum_points(const __grid_constant__ km_pass_args args) {
-    constexpr int ACROSS = D < 256 ? D : 256, DOWN = 256 / ACROSS; // features and points at a time
-    __shared__ double sums[256];
-    const int down = threadIdx.x / ACROSS;
-    for (int f = threadIdx.x % ACROSS; f < (D + ACROSS - 1) / ACROSS * ACROSS; f += ACROSS) {
-        double sum = 0;
-        for (long long point = blockIdx.x * DOWN + down; f < D && down < DOWN && point < args.n;
-             point += GRID * DOWN) {
-            const double x = ((const km_real *)args.points)[point * D + f];
-            sum = fma(x, (double)((const km_real *)args.weights)[point], sum);
-        // ... lines of a template
+static __device__ __forceinline__ void km_find_units(km_units &units, const km_pass_args &args) {
+    double most = 1;
+    for (int i = 0; i < 2 * D; i++) most = fmax(most, fabs(args.box[i]));
+    const double weight = __longlong_as_double((long long)units.weight_most);
+    const int exponent = km_exponent(most) + km_exponent((double)args.n) + km_exponent(weight);
+    // ... lines of a template
+                sum = fma(x, (double)((const km_real *)args.weights)[point], sum);
+            // ... lines of a template
+// ... 1 definition
+
+// Adds the columns of one slot over the blocks, and writes its totals. The pivot's are the sums over all points
+// less those of the other clusters.
+extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
+    const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
+    km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
+    const int pivot = table->pivots[k_index];
+    const km_units units = km_units_in(args);
+    __shared__ km_sum sums[K_MAX * CLUSTER_SUMS + D];
     const int own = (k - 1) * CLUSTER_SUMS +
                     1; // columns of this K; those of the sums over all points follow
-    for (int c = warp; c < own + D; c += REDUCE / 32) {
-        const double *column = km_column(args, c < own ? km_columns[k_index] + c : ALL_POINTS + c - own);
-        double sum = 0;
-        KM_UNROLL_FOR (int block = lane; block < GRID; block += 32) sum += column[block];
-        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
-        if (lane == 0) sums[c] = sum;
-    }
-    __syncthreads();
-    if (idle) return; // asked this late, as nothing before waits for it
+    // ... lines of a template
     double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
     for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
         const int j = i / (D + 1), f = i % (D + 1);
         if (j != pivot) {
-            totals[i] = sums[(j - (j > pivot)) * CLUSTER_SUMS + f];
+            totals[i] = km_sum_value(sums[(j - (j > pivot)) * CLUSTER_SUMS + f], units);
             continue;
         }
-        const double weight = sums[(k - 1) * CLUSTER_SUMS];
-        double rest = f < D ? sums[own + f] : weight;
-        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * CLUSTER_SUMS + f];
-        totals[i] = weight > 0 ? rest : 0; // An empty cluster has no sum, whatever rounding left.
+        km_sum weight = sums[(k - 1) * CLUSTER_SUMS];
+        km_sum rest = f < D ? sums[own + f] : weight;
+        for (int other = 0; f < D && other < k - 1; other++) {
+            rest.high -= sums[other * CLUSTER_SUMS + f].high;
+            rest.low -= sums[other * CLUSTER_SUMS + f].low;
+        }
+        // An empty cluster has no sum, whatever rounding left.
+        totals[i] = km_sum_value(weight, units) > 0 ? km_sum_value(rest, units) : 0;
     }
 }
 
-// ... 2 definitions
+// ... 1 definition
+
+extern "C" {
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 5, WORKSPACE_BYTES, 0, 1};
+__device__ km_pass_launch km_pass_launches[] = {
+    {"km_weigh_points", KM_STAGE_LOAD, GRID, 1, 256, 0, 0},
+    {"km_sum_points", KM_STAGE_LOAD, GRID, RESTARTS, 256, 0, 0},
+    {"km_prepare_coefficients", KM_STAGE_BEGIN, KS, RESTARTS, 32, 0, 0},
+    {"km_registers_0", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block), 0},
+    {"km_reduce", KM_STAGE_PASS, KS, RESTARTS, REDUCE, 0, 0},
+};
+}
