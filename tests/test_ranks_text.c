@@ -322,7 +322,7 @@ START_TEST(ranks_have_the_rows_of_one) {
     static const int64_t sizes[] = {1, 2, 3, 7};
     km_data_params params = params_of();
     const int kind = _i % 5, files = 1 + _i / 5;
-    if (!is_whole() && files == 2 && kind > 2) return;
+    if (!is_whole() && files == 2 && kind != 2) return;
     params.one_hot = kind == 4 ? NULL : "word";
     params.weights_column = kind == 4 ? NULL : "w";
     params.missing = kind == 3 ? (files == 1 ? KM_MISSING_MEAN : KM_MISSING_MEDIAN) : KM_MISSING_REFUSE;
@@ -357,7 +357,7 @@ static void check_wrong(const km_data_params *params, const char *words) {
     rank ranks[RANKS_MAX], whole = {.params = *params, .files = 1};
     open_rank(&whole);
     ck_assert_msg(whole.status != KM_OK && strstr(whole.err.text, words), "%s", whole.err.text);
-    for (int64_t size = 1; size <= 3; size++) {
+    for (int64_t size = is_whole() ? 1 : 3; size <= 3; size++) {
         open_by(ranks, size, params, 1);
         for (int64_t r = 0; r < size; r++) {
             const char *said = ranks[r].err.text;
