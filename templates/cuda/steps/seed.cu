@@ -101,9 +101,9 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_seed_sums(const double *subchunk_sums, long long subchunks, long long rows, double *sums) {
     const long long chunks = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK,
                     first = blockIdx.x * (long long)KM_THREADS, row = blockIdx.y;
-    seed_chunk_sums(sums + row * chunks + first,
-                    subchunk_sums + (row / rows * KM_CANDIDATES_MAX + row % rows) * subchunks, subchunks,
-                    first, (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS));
+    const double *from = subchunk_sums + (row / rows * KM_CANDIDATES_MAX + row % rows) * subchunks;
+    seed_chunk_sums((double(*)[KM_THREADS])(sums + row * chunks + first), from, subchunks, first,
+                    (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS), 1);
 }
 
 //@ if many_features
