@@ -336,8 +336,10 @@ static __device__ void km_make_coefficients(void *workspace, void *const *consta
 
 static __device__ __forceinline__ void km_find_units(km_units &units, const km_pass_args &args) {
     double most = 1;
+    const double points =
+        (double)((args.n + SPAN_POINTS - 1) / SPAN_POINTS * SPAN_POINTS); // with padding, at most
     for (int i = 0; i < 2 * D; i++) most = fmax(most, fabs(args.box[i]));
-    const int exponent = km_exponent(most) + km_exponent((double)args.n);
+    const int exponent = km_exponent(most) + km_exponent(points);
     // ... lines of a template
                 sum += x;
             // ... lines of a template

@@ -277,9 +277,11 @@ static __device__ __forceinline__ bool km_process_spans(const km_pass_args &args
 
 static __device__ __forceinline__ void km_find_units(km_units &units, const km_pass_args &args) {
     double most = 1;
+    const double points =
+        (double)((args.n + SPAN_POINTS - 1) / SPAN_POINTS * SPAN_POINTS); // with padding, at most
     for (int i = 0; i < 2 * D; i++) most = fmax(most, fabs(args.box[i]));
     const double weight = __longlong_as_double((long long)units.weight_most);
-    const int exponent = km_exponent(most) + km_exponent((double)args.n) + km_exponent(weight);
+    const int exponent = km_exponent(most) + km_exponent(points) + km_exponent(weight);
     // ... lines of a template
                 sum = fma(x, (double)((const km_real *)args.weights)[point], sum);
             // ... lines of a template
