@@ -6,6 +6,7 @@
 //
 // Exits 77 (skipped) where the variant's device is missing.
 #include "device_main.h"
+#include "../gen/numbers.h"
 #include "../runtime/drawn.h"
 #include "reference.h"
 #include "rig.h"
@@ -535,18 +536,23 @@ static expected_pass expected_of(const ref_data *points, const double *centroids
 // Registers adds a thread's few points in the plan's own type, and the pivot's sum is what the others leave of the
 // whole: Higham's bound for such a sum is its additions x unit roundoff x sum of |w x|. Tensor adds points rounded to
 // a lattice of 2^22 steps up to the power of two above the largest coordinate, exactly. The form expanded does so with
-// products of weights and coordinates and 2^30 steps.
-static double sum_rounding(const ref_data *points, int64_t f, double weight, double whole) {
+// products of weights and coordinates and 2^30 steps, tiled's integers with 2^45 steps (float64: 2^61).
+static double sum_rounding(const rig *r, int64_t f, double weight, double whole) {
+    const ref_data *points = &r->loaded;
+    const km_plan *plan = &r->module->plan;
+    int is_integers =
+        variant->design == KM_DESIGN_TILED && km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_integers;
     double largest = 0, heaviest = 0;
     int exponent, weight_exponent = 0;
     if (variant->design == KM_DESIGN_REGISTERS)
         return 8 * (points->type == KM_FLOAT32 ? 0x1p-23 : 0x1p-50) * whole;
-    if (variant->design != KM_DESIGN_TENSOR && !is_expanded()) return 0;
+    if (variant->design != KM_DESIGN_TENSOR && !is_expanded() && !is_integers) return 0;
     for (int64_t i = 0; i < points->n; i++) {
         largest = fmax(largest, fabs(points->x[i * points->d + f]));
         heaviest = fmax(heaviest, ref_weight(points, i));
     }
     frexp(largest, &exponent);
+    if (is_integers) return ldexp(weight, exponent - (points->type == KM_FLOAT32 ? 46 : 62));
     if (!is_expanded()) return ldexp(weight, exponent - 23);
     if (!points->w) return ldexp(weight, exponent - 31);
     frexp(heaviest, &weight_exponent);
@@ -572,7 +578,7 @@ static void check_slot(const rig *r, int64_t slot, const km_slot_state *state, c
             int64_t at = j * d + f;
             double whole = 0;
             for (int64_t o = 0; o < k; o++) whole += e.sizes[o * d + f];
-            double own = sum_rounding(points, f, e.weights[j] + e.weights_free[j], whole);
+            double own = sum_rounding(r, f, e.weights[j] + e.weights_free[j], whole);
             inertia_rounding += 2 * fabs(before[at]) * own; // it is made of the sums
             shift += (after[at] - before[at]) * (after[at] - before[at]);
             ck_assert_double_eq(after[at], ref_round(after[at], points->type));
