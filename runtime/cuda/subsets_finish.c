@@ -90,9 +90,9 @@ static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t cou
     const km_tally *tally = p->job->tally;
     int is_weighted = p->s->table->base.plan->weighted, has_values = tally && tally->values;
     int64_t k = p->k, c = p->c, sums = tally ? km_tally_sums(tally) : 0, largest = 0;
-    double margins = sum_cells(p, p->host + at, p->numbers - 2, count);
+    double roots = sum_cells(p, p->host + at, p->numbers - 2, count), margins = 0;
     double squares = sum_cells(p, p->host + at, p->numbers - 1, count);
-    double *apart = p->apart + omp_get_thread_num() * c;
+    double *apart = p->apart + omp_get_thread_num() * c, alone = 0;
     fit->off_means = 0;
     for (int64_t j = 0; j < k; j++) {
         const double *own = p->host + j * p->per_cluster * count + at;
@@ -105,8 +105,9 @@ static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t cou
         if (weight > 0) fit->off_means += square / weight;
         fit->sse[j] = fit->distance[j] = fit->margin[j] = 0;
         fit->weights[j] = weight;
+        margins += weight;
         fit->counts[j] = (int64_t)(is_weighted ? sum_cells(p, own, c + 1, count) : weight);
-        if (fit->counts[j] == 1) margins -= weight * alone_margin(fit, j, c, apart);
+        if (fit->counts[j] == 1) alone += weight * alone_margin(fit, j, c, apart);
         if (fit->counts[j] > fit->counts[largest]) largest = j;
         for (int64_t cell = 0; fit->tallies && cell < tally->cells_count; cell++) {
             const double *from = own + cell * p->numbers * count;
@@ -118,7 +119,7 @@ static void take(const last_pass *p, km_subset_fit *fit, int64_t at, int64_t cou
         }
     }
     fit->sse[largest] = squares;
-    fit->margin[largest] = margins;
+    fit->margin[largest] = k > 1 ? margins - roots - alone : 0;
 }
 
 // The runs from `first` on.

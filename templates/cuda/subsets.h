@@ -16,7 +16,8 @@ typedef struct km_span {
 } km_span;
 
 // Numbers of the last pass. Of each cluster: C sums of w (x - c); the weight; where points have weights how many points
-// there are; where there are values the sums of w y and w y^2. Behind all clusters the margins, then the squares.
+// there are; where there are values the sums of w y and w y^2. Behind all clusters the sum of w d1 / d2, of the
+// distances to the nearest and the second-nearest centroid (a margin is w less that), then the squares.
 enum { KM_SUBSET_VALUES = 2 };
 
 // Tables of runs lie by number: number i of run r is at [i * stride + r], so that the lanes of a warp, which have a run

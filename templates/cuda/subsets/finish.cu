@@ -2,10 +2,10 @@
 // The last pass: a lane has the best run of a subset and K. Labels are those of the squared distances in double, as
 // everywhere. Scores x . c - |c|^2 / 2 find them, and the second-nearest centroid: the number of a centroid is in the
 // lowest bits of its score, so that a maximum is both. Where the two best are not farther apart than what rounding and
-// these bits may change, the point is ambiguous and resolved in double. Squared distances, margins and sums are of
-// x - c, the sums about the centroid of the label: they also say where the mean of the label is. Squares and margins
-// are added in registers, over all clusters: the host takes off the margins of clusters of one point, which is where
-// the mean is.
+// these bits may change, the point is ambiguous and resolved in double. Squared distances and sums are of x - c, the
+// sums about the centroid of the label: they also say where the mean of the label is. Squares, and quotients of the two
+// distances, are added in registers, over all clusters: the host makes margins of the quotients, and takes off those
+// of clusters of one point, which is where the mean is.
 //@ if float64
 typedef long long subset_bits;
 
@@ -51,7 +51,8 @@ __host__ __device__ constexpr int subset_mask(int k, int mask = 1) {
 // A score has C + 1 roundings of half a unit in the last place, and lost its lowest bits: so much of
 // |x| |c| + |c|^2 / 2, which is at most 2.5 |x|^2 + 2 |x - c|^2; and the square of another centroid's distance exceeds
 // that of the label by twice the gap of their scores. So the label is sure where the gap is more than so much of
-// 5 |x|^2 + 4 |x - c|^2, which is 9 |x|^2 - 8 times the score.
+// 5 |x|^2 + 4 |x - c|^2, which is 9 |x|^2 - 8 times the score; with u for "so much", where
+// (1 + 8 u) score - other > 9 u |x|^2.
 template <int C, int K> __host__ __device__ constexpr double subset_apart() {
     return (C + 4 + 2 * (subset_mask(K) + 1)) / (sizeof(km_real) == 8 ? 9007199254740992.0 : 16777216.0);
 }
@@ -96,29 +97,39 @@ __device__ __noinline__ subset_pair subset_exact(const km_real *x, const km_subs
 template <int C, int K, int THREADS, int POINTS, int HELD>
 __device__ __forceinline__ void subset_two_nearest(int (&label)[POINTS], int (&other)[POINTS],
                                                    const km_real (&x)[POINTS][C], const km_real (&held)[HELD],
-                                                   const char *own_rows, const km_real *point,
+                                                   char *own_rows, const km_real *point,
                                                    const km_subsets_args &args, int run) {
     typedef subset_rows<C + 1, THREADS> rows;
     const km_real lost = (km_real)1e-37f;
+    constexpr double apart = subset_apart<C, K>();
     km_real first[POINTS], next[POINTS];
     bool is_sure[POINTS], are_sure = true;
-#pragma unroll
-    for (int p = 0; p < POINTS; p++) first[p] = next[p] = -(km_real)__int_as_float(0x7f800000);
-#pragma unroll(HELD > 1 ? K : 1)
-    for (int j = 0; j < K; j++) {
+    const auto scores = [&](km_real(&score)[POINTS], int j) {
         km_real row[C + 1];
-        if (HELD == 1) rows::load(row, own_rows + j * rows::ROW_BYTES);
+        if (HELD == 1) rows::load(row, own_rows, j);
 #pragma unroll
         for (int f = 0; f <= C; f++)
             if (HELD > 1) row[f] = held[HELD > 1 ? j * (C + 1) + f : 0];
 #pragma unroll
         for (int p = 0; p < POINTS; p++) {
-            km_real score = row[C];
+            score[p] = row[C];
 #pragma unroll
-            for (int f = 0; f < C; f++) score = fma(x[p][f], row[f], score);
-            score = subset_keyed(score, j, (subset_bits)subset_mask(K));
-            next[p] = fmax(next[p], fmin(first[p], score));
-            first[p] = fmax(first[p], score);
+            for (int f = 0; f < C; f++) score[p] = fma(x[p][f], row[f], score[p]);
+            score[p] = subset_keyed(score[p], j, (subset_bits)subset_mask(K));
+        }
+    };
+    scores(first, 0);
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) next[p] = -(km_real)__int_as_float(0x7f800000);
+#pragma unroll(HELD > 1 ? K : 1)
+    for (int j = 1; j < K; j++) {
+        km_real score[POINTS];
+        scores(score, j);
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) {
+            const km_real lower = fmin(first[p], score[p]);
+            next[p] = HELD > 1 && j == 1 ? lower : fmax(next[p], lower);
+            first[p] = fmax(first[p], score[p]);
         }
     }
 #pragma unroll
@@ -126,10 +137,10 @@ __device__ __forceinline__ void subset_two_nearest(int (&label)[POINTS], int (&o
         km_real size = 0;
 #pragma unroll
         for (int f = 0; f < C; f++) size = fma(x[p][f], x[p][f], size);
-        size = fma(size, (km_real)9, -8 * first[p]);
         label[p] = K > 1 ? subset_key(first[p], (subset_bits)subset_mask(K)) : 0;
         other[p] = K > 1 ? subset_key(next[p], (subset_bits)subset_mask(K)) : 0;
-        is_sure[p] = K == 1 || first[p] - next[p] > fma(size, (km_real)subset_apart<C, K>(), lost);
+        is_sure[p] = K == 1 || fma(first[p], (km_real)(1 + 8 * apart), -next[p]) >
+                                   fma(size, (km_real)(9 * apart), lost);
         are_sure = are_sure && is_sure[p];
     }
     if (are_sure) return;
@@ -142,9 +153,10 @@ __device__ __forceinline__ void subset_two_nearest(int (&label)[POINTS], int (&o
     }
 }
 
+// `square`: what it is added to.
 template <int C>
-__device__ __forceinline__ km_real subset_square(const km_real (&x)[C], const km_real (&row)[C + 1]) {
-    km_real square = 0;
+__device__ __forceinline__ km_real subset_square(const km_real (&x)[C], const km_real (&row)[C + 1],
+                                                 km_real square) {
 #pragma unroll
     for (int f = 0; f < C; f++) square = fma(x[f] - row[f], x[f] - row[f], square);
     return square;
@@ -157,6 +169,14 @@ template <int C> struct subset_numbers {
 
 // The sums of the outcome's values of a cluster, in memory that is there where they are.
 template <int THREADS> struct subset_values { double value[THREADS], value2[THREADS]; };
+
+// Takes a point to the sums of the outcome's values. A call of its own: inlined, its instructions take their time where
+// there are no values, too.
+template <int THREADS>
+__device__ __noinline__ void subset_add_value(subset_values<THREADS> *values, double w, double y) {
+    values->value[threadIdx.x] += w * y;
+    values->value2[threadIdx.x] += w * y * y;
+}
 
 // Block (runs, span): partial[span][number][position in `active`], numbers as cuda/subsets.h has them.
 template <int C, int K, int THREADS>
@@ -188,15 +208,15 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
             row[f] = table[(j * (C + 1) + f) * args.stride];
             if (IN_REGISTERS) held[IN_REGISTERS ? j * (C + 1) + f : 0] = row[f];
         }
-        rows::store(own_rows + j * rows::ROW_BYTES, row);
+        rows::store(own_rows, j, row);
     }
     for (long long index = blockIdx.y; index < args.spans_count; index += gridDim.y) {
         const km_span span = args.spans[index];
-        double square = 0.0, margin = 0.0;
+        double square = 0.0, root = 0.0;
 #pragma unroll 1
         for (int j = 0; j < K; j++) {
             const km_real none[number::COUNT] = {};
-            sums::store(own_sums + j * sums::ROW_BYTES, none);
+            sums::store(own_sums, j, none);
             if (has_values) values[j].value[t] = values[j].value2[t] = 0.0;
         }
         subset_fetch(tiles[0].x, tiles[0].w, args, span.first);
@@ -210,14 +230,16 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
             const int here = left < SUBSET_TILE_POINTS ? left : SUBSET_TILE_POINTS;
             const int count = is_busy ? here : 0;
             const km_real *tile = tiles[which].x;
-            km_real squares = 0, margins = 0; // of some points
+            // Where both distances are 0 the quotient is 1.
+            const km_real lost = (km_real)1e-37f;
+            km_real squares = 0, roots = 0; // of some points, and of the quotients of their squares
             // Takes a point of a label to the sums; `other`: the second-nearest centroid.
             const auto add = [&](const km_real(&x)[C], int label, int other, int p) {
                 km_real row[C + 1], sum[number::COUNT];
-                rows::load(row, own_rows + label * rows::ROW_BYTES);
-                sums::load(sum, own_sums + label * sums::ROW_BYTES);
+                rows::load(row, own_rows, label);
+                sums::load(sum, own_sums, label);
                 const km_real w = WEIGHTED ? tiles[which].w[p] : (km_real)1;
-                const km_real nearest = subset_square<C>(x, row);
+                const km_real nearest = subset_square<C>(x, row, 0);
 #pragma unroll
                 for (int f = 0; f < C; f++) {
                     const km_real apart = x[f] - row[f];
@@ -225,44 +247,49 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
                 }
                 sum[number::WEIGHT] += w;
                 if (WEIGHTED) sum[number::COUNT - 1] += (km_real)1;
-                sums::store(own_sums + label * sums::ROW_BYTES, sum);
+                sums::store(own_sums, label, sum);
                 squares += w * nearest;
                 if (K > 1) {
-                    rows::load(row, own_rows + other * rows::ROW_BYTES);
-                    const km_real second = subset_square<C>(x, row);
-                    margins += second > 0 ? w * (1 - subset_root_of_quotient(nearest, second)) : (km_real)0;
+                    rows::load(row, own_rows, other);
+                    const km_real second = subset_square<C>(x, row, lost);
+                    const km_real root = subset_root_of_quotient(nearest + lost, second);
+                    roots = WEIGHTED ? fma(w, root, roots) : roots + root;
                 }
-                if (has_values) {
-                    const double y = args.values[span.first + begin + p];
-                    values[label].value[t] += w * y;
-                    values[label].value2[t] += w * y * y;
-                }
+            };
+            const auto add_value = [&](int label, int p) {
+                subset_add_value<THREADS>(&values[label], WEIGHTED ? (double)tiles[which].w[p] : 1.0,
+                                          args.values[span.first + begin + p]);
             };
             int point = 0;
 #pragma unroll 1
             for (; point + POINTS <= count; point += POINTS) {
                 km_real x[POINTS][C];
                 int label[POINTS], other[POINTS];
-                squares = margins = 0;
+                squares = roots = 0;
                 subset_read<C, POINTS>(x, tile + point * D, column);
                 subset_two_nearest<C, K, THREADS>(label, other, x, held, own_rows, tile + point * D, args,
                                                   run);
 #pragma unroll
                 for (int p = 0; p < POINTS; p++) add(x[p], label[p], other[p], point + p);
+                if (has_values) {
+#pragma unroll
+                    for (int p = 0; p < POINTS; p++) add_value(label[p], point + p);
+                }
                 square += (double)squares;
-                margin += (double)margins;
+                root += (double)roots;
             }
 #pragma unroll 1
             for (; point < count; point++) {
                 km_real x[1][C];
                 int label[1], other[1];
-                squares = margins = 0;
+                squares = roots = 0;
                 subset_read<C, 1>(x, tile + point * D, column);
                 subset_two_nearest<C, K, THREADS>(label, other, x, held, own_rows, tile + point * D, args,
                                                   run);
                 add(x[0], label[0], other[0], point);
+                if (has_values) add_value(label[0], point);
                 square += (double)squares;
-                margin += (double)margins;
+                root += (double)roots;
             }
         }
         __syncthreads(); // the next span overwrites the tiles
@@ -272,7 +299,7 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
 #pragma unroll 1
         for (int j = 0; j < K; j++) {
             km_real sum[number::COUNT];
-            sums::load(sum, own_sums + j * sums::ROW_BYTES);
+            sums::load(sum, own_sums, j);
 #pragma unroll
             for (int i = 0; i < number::COUNT; i++, out += args.count) *out = (double)sum[i];
             if (!has_values) continue;
@@ -280,7 +307,7 @@ __device__ __forceinline__ void subset_finish(const km_subsets_args &args) {
             out[args.count] = values[j].value2[t];
             out += KM_SUBSET_VALUES * args.count;
         }
-        out[0] = margin;
+        out[0] = root;
         out[args.count] = square;
     }
 }

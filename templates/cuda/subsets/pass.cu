@@ -59,8 +59,9 @@ __device__ __forceinline__ void subset_fetch(km_real *x, km_real *w, const km_su
     subset_copies_commit();
 }
 
-// A row of numbers of a run in shared memory, for each of its clusters: vectors of 16 bytes, then what is left. A lane
-// reads those of any cluster without a conflict.
+// Rows of numbers of a run in shared memory, one for each of its clusters: vectors of 16 bytes, then what is left. A
+// lane reads those of any cluster without a conflict. What depends on the lane alone is added to an address first, so
+// that it is outside the loops over points.
 template <int NUMBERS, int THREADS> struct subset_rows {
     static constexpr int WIDTH = 16 / (int)sizeof(km_real), VECTORS = (NUMBERS + 1) / WIDTH;
     static constexpr int LEFT = NUMBERS > VECTORS *WIDTH ? NUMBERS - VECTORS *WIDTH : 0;
@@ -68,44 +69,48 @@ template <int NUMBERS, int THREADS> struct subset_rows {
     struct __align__(16) vector {
         km_real at[WIDTH];
     };
-    static __device__ __forceinline__ void load(km_real *out, const char *row) {
+    // Row j of this lane: its vectors are THREADS apart, and so are the numbers that are left.
+    static __device__ __forceinline__ vector *vectors(char *rows, int j) {
+        return (vector *)(rows + threadIdx.x * sizeof(vector) + j * ROW_BYTES);
+    }
+    static __device__ __forceinline__ km_real *left(char *rows, int j) {
+        return (km_real *)(rows + VECTORS * 16 * THREADS + threadIdx.x * sizeof(km_real) + j * ROW_BYTES);
+    }
+    static __device__ __forceinline__ void load(km_real *out, char *rows, int j) {
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
-            const vector read = ((const vector *)row)[v * THREADS + threadIdx.x];
+            const vector read = vectors(rows, j)[v * THREADS];
 #pragma unroll
             for (int i = 0; i < WIDTH; i++)
                 if (v * WIDTH + i < NUMBERS) out[v * WIDTH + i] = read.at[i];
         }
 #pragma unroll
-        for (int i = 0; i < LEFT; i++)
-            out[VECTORS * WIDTH + i] =
-                ((const km_real *)(row + VECTORS * 16 * THREADS))[i * THREADS + threadIdx.x];
+        for (int i = 0; i < LEFT; i++) out[VECTORS * WIDTH + i] = left(rows, j)[i * THREADS];
     }
-    static __device__ __forceinline__ void store(char *row, const km_real *in) {
+    static __device__ __forceinline__ void store(char *rows, int j, const km_real *in) {
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             vector written;
 #pragma unroll
             for (int i = 0; i < WIDTH; i++)
                 written.at[i] = v * WIDTH + i < NUMBERS ? in[v * WIDTH + i] : (km_real)0;
-            ((vector *)row)[v * THREADS + threadIdx.x] = written;
+            vectors(rows, j)[v * THREADS] = written;
         }
 #pragma unroll
-        for (int i = 0; i < LEFT; i++)
-            ((km_real *)(row + VECTORS * 16 * THREADS))[i * THREADS + threadIdx.x] = in[VECTORS * WIDTH + i];
+        for (int i = 0; i < LEFT; i++) left(rows, j)[i * THREADS] = in[VECTORS * WIDTH + i];
     }
 };
 
 // The labels of some points at a time, so that a centroid that is read serves all of them.
 template <int C, int K, int THREADS, int POINTS, int HELD>
 __device__ __forceinline__ void subset_labels(int (&label)[POINTS], const km_real (&x)[POINTS][C],
-                                              const km_real (&held)[HELD], const char *own_rows) {
+                                              const km_real (&held)[HELD], char *own_rows) {
     typedef subset_rows<C + 1, THREADS> rows;
     km_real best[POINTS];
 #pragma unroll(HELD > 1 ? K : 1)
     for (int j = 0; j < K; j++) {
         km_real row[C + 1];
-        if (HELD == 1) rows::load(row, own_rows + j * rows::ROW_BYTES);
+        if (HELD == 1) rows::load(row, own_rows, j);
 #pragma unroll
         for (int f = 0; f <= C; f++)
             if (HELD > 1) row[f] = held[HELD > 1 ? j * (C + 1) + f : 0];
@@ -157,14 +162,14 @@ __device__ __forceinline__ void subset_pass(const km_subsets_args &args) {
             row[f] = table[(j * (C + 1) + f) * args.stride];
             if (IN_REGISTERS) held[IN_REGISTERS ? j * (C + 1) + f : 0] = row[f];
         }
-        rows::store(own_rows + j * rows::ROW_BYTES, row);
+        rows::store(own_rows, j, row);
     }
     for (long long index = blockIdx.y; index < args.spans_count; index += gridDim.y) {
         const km_span span = args.spans[index];
 #pragma unroll 1
         for (int j = 0; j < K; j++) {
             const km_real none[C + 1] = {};
-            sums::store(own_sums + j * sums::ROW_BYTES, none);
+            sums::store(own_sums, j, none);
         }
         subset_fetch(tiles[0].x, tiles[0].w, args, span.first);
         for (int begin = 0, which = 0; begin < span.count; begin += SUBSET_TILE_POINTS, which ^= 1) {
@@ -179,30 +184,30 @@ __device__ __forceinline__ void subset_pass(const km_subsets_args &args) {
             const km_real *tile = tiles[which].x;
             const auto add = [&](const km_real(&x)[C], int label, int point) {
                 km_real sum[C + 1], row[C + 1];
-                rows::load(row, own_rows + label * rows::ROW_BYTES);
-                sums::load(sum, own_sums + label * sums::ROW_BYTES);
+                rows::load(row, own_rows, label);
+                sums::load(sum, own_sums, label);
                 const km_real w = WEIGHTED ? tiles[which].w[point] : (km_real)1;
 #pragma unroll
                 for (int f = 0; f < C; f++)
                     sum[f] = WEIGHTED ? fma(w, x[f] - row[f], sum[f]) : sum[f] + (x[f] - row[f]);
                 sum[C] += w;
-                sums::store(own_sums + label * sums::ROW_BYTES, sum);
+                sums::store(own_sums, label, sum);
             };
             int point = 0;
 #pragma unroll 1
-            for (; point + POINTS <= count; point += POINTS) {
+            for (; point + POINTS <= count; point += POINTS, tile += POINTS * D) {
                 km_real x[POINTS][C];
                 int label[POINTS];
-                subset_read<C, POINTS>(x, tile + point * D, column);
+                subset_read<C, POINTS>(x, tile, column);
                 subset_labels<C, K, THREADS>(label, x, held, own_rows);
 #pragma unroll
                 for (int p = 0; p < POINTS; p++) add(x[p], label[p], point + p);
             }
 #pragma unroll 1
-            for (; point < count; point++) {
+            for (; point < count; point++, tile += D) {
                 km_real x[1][C];
                 int label[1];
-                subset_read<C, 1>(x, tile + point * D, column);
+                subset_read<C, 1>(x, tile, column);
                 subset_labels<C, K, THREADS>(label, x, held, own_rows);
                 add(x[0], label[0], point);
             }
@@ -213,7 +218,7 @@ __device__ __forceinline__ void subset_pass(const km_subsets_args &args) {
 #pragma unroll 1
         for (int j = 0; j < K; j++) {
             km_real sum[C + 1];
-            sums::load(sum, own_sums + j * sums::ROW_BYTES);
+            sums::load(sum, own_sums, j);
 #pragma unroll
             for (int f = 0; f <= C; f++) out[(long long)(j * (C + 1) + f) * args.count] = sum[f];
         }
