@@ -556,10 +556,10 @@ static km_status find_decimal(km_parse *p, const unsigned char *end) {
 
 km_status km_parse_header(km_parse *p) {
     int64_t *picks = NULL, count = 0;
-    KM_TRY(pick(&picks, &count, p, p->params->header == KM_HEADER_NO ? NULL : p->first_row));
-    p->has_header = find_header(p, picks, count);
+    km_status status = pick(&picks, &count, p, p->params->header == KM_HEADER_NO ? NULL : p->first_row);
+    if (status == KM_OK) p->has_header = find_header(p, picks, count);
     free(picks);
-    if (p->has_header) return KM_OK;
+    if (status != KM_OK || p->has_header) return status;
     p->body_offset = p->mark_size; // what the first row holds are no names
     p->body_line = p->blocks.input->line ? p->blocks.input->line : 1;
     return KM_OK;
