@@ -7,9 +7,9 @@
 // Of each kind of data POINTS (1,000,000), PASSES (10). A bound is violated where the distance to the point's own
 // centroid is above the upper one, that to another below the lower one: so a smaller distance may be skipped.
 // Exit status 1: a bound was, or a label is not the nearest centroid in double.
+#include "built.h"
 #include "hard_points.h"
 #include "../runtime/cpu/cpu.h"
-#include "../runtime/module_state.h"
 #include <kmgen/data.h>
 #include <math.h>
 #include <stdio.h>
@@ -155,27 +155,13 @@ done:
 }
 
 static km_status prepare(check *c, km_error *err) {
-    km_plan plan;
-    km_source source;
-    km_plan_params plan_params;
-    km_module_params module_params;
-    km_plan_init(&plan);
-    km_source_init(&source);
-    km_plan_params_init(&plan_params);
-    km_module_params_init(&module_params);
-    km_status status;
-    KM_TRY_GOTO(km_device_open(&c->device, KM_HOST, NULL, NULL, err));
-    KM_TRY_GOTO(km_spec_fix(&c->spec, "design", "prebuilt", err));
-    plan_params.facts = &c->device->facts;
-    plan_params.points = c->n;
-    plan_params.algorithm = c->algorithm;
-    KM_TRY_GOTO(km_plan_make(&plan, &c->spec, &plan_params, err));
-    KM_TRY_GOTO(km_source_emit(&source, &plan, NULL, err));
-    KM_TRY_GOTO(km_module_build_on(&c->module, &source, c->device, &module_params, err));
-done:
-    km_source_clear(&source);
-    km_plan_clear(&plan);
-    return status;
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.points = c->n;
+    params.algorithm = c->algorithm;
+    KM_TRY(km_device_open(&c->device, KM_HOST, NULL, NULL, err));
+    KM_TRY(km_spec_fix(&c->spec, "design", "prebuilt", err));
+    return bench_build(&c->module, &c->spec, &params, c->device, NULL, err);
 }
 
 int main(int argc, char **argv) {

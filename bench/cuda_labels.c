@@ -13,17 +13,15 @@
 // Five kinds of data: uniform; twelve blobs that touch; integers with many exact ties; features of different scales;
 // one point at 1e6 beside normal data. Of each kind SEEDS sets (2) of POINTS (33,554,432), PASSES (2) of each: the
 // first centroids are points. Exit status 1: a label is out of contract, or a bound violated; 77: no GPU.
+#include "built.h"
+#include "cuda_kernels.h"
 #include "hard_points.h"
 #include "../gen/design.h"
-#include "../runtime/cuda/cuda.h"
-#include "../runtime/file.h"
-#include "../runtime/module_state.h"
 #include <kmgen/data.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FEATURES_MAX = 1024, LOOK_THREADS = 128, HOST_POINTS = 65536 };
 
@@ -149,33 +147,13 @@ static double at(const check *c, int64_t index) {
 }
 
 static km_status make_kernel(check *c, km_error *err) {
-    km_status status = KM_OK;
     const km_cuda_device *device = (const km_cuda_device *)c->device;
-    const km_driver *driver = device->driver;
-    char folder[] = "/tmp/cuda_labels.XXXXXX", text_path[64], cubin_path[64], text[sizeof check_text + 64];
-    char *cubin = NULL;
-    int64_t size;
-    if (!mkdtemp(folder)) return km_fail(err, KM_ERROR_IO, "no folder in /tmp");
-    snprintf(text_path, sizeof text_path, "%s/check_labels.cu", folder);
-    snprintf(cubin_path, sizeof cubin_path, "%s/check_labels.cubin", folder);
+    char text[sizeof check_text + 64];
     snprintf(text, sizeof text, "typedef %s real;\n%s", c->spec.type == KM_FLOAT32 ? "float" : "double",
              check_text);
-    KM_TRY_GOTO(km_file_write(text_path, text, (int64_t)strlen(text), err));
-    KM_TRY_GOTO(km_cuda_compile(c->device, NULL, text_path, cubin_path, NULL, NULL, err));
-    KM_TRY_GOTO(km_file_read(&cubin, &size, cubin_path, 0, err));
-    KM_TRY_GOTO(km_cuda_enter(device, err));
-    km_cu_result result = driver->cuModuleLoadDataEx(&c->kernel_module, cubin, 0, NULL, NULL);
-    if (result == 0) result = driver->cuModuleGetFunction(&c->kernel, c->kernel_module, "check_labels");
-    if (result == 0)
-        result = driver->cuModuleGetFunction(&c->bounds_kernel, c->kernel_module, "check_bounds");
-    if (result != 0) status = km_cuda_fail(err, driver, result, "loading the kernel that checks labels");
-    km_cuda_leave(device);
-done:
-    remove(text_path);
-    remove(cubin_path);
-    rmdir(folder);
-    free(cubin);
-    return status;
+    KM_TRY(bench_load_kernels(&c->kernel_module, c->device, text, err));
+    KM_TRY(bench_kernel(&c->kernel, c->kernel_module, "check_labels", device, err));
+    return bench_kernel(&c->bounds_kernel, c->kernel_module, "check_bounds", device, err);
 }
 
 // The kernel's nearest centroids of the first points against the host's.
@@ -385,34 +363,20 @@ done:
 }
 
 static km_status prepare(check *c, const char *design, km_error *err) {
-    km_plan plan;
-    km_source source;
-    km_plan_params plan_params;
-    km_module_params module_params;
-    km_plan_init(&plan);
-    km_source_init(&source);
-    km_plan_params_init(&plan_params);
-    km_module_params_init(&module_params);
-    km_status status;
-    KM_TRY_GOTO(km_device_open(&c->device, 0, NULL, NULL, err));
-    if (c->algorithm == KM_ALGORITHM_AUTO) KM_TRY_GOTO(km_spec_fix(&c->spec, "design", design, err));
-    plan_params.algorithm = c->algorithm;
-    plan_params.facts = &c->device->facts;
-    plan_params.track_labels = 1;
-    plan_params.points = c->n;
-    KM_TRY_GOTO(km_plan_make(&plan, &c->spec, &plan_params, err));
-    KM_TRY_GOTO(km_source_emit(&source, &plan, NULL, err));
-    KM_TRY_GOTO(km_module_build_on(&c->module, &source, c->device, &module_params, err));
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.algorithm = c->algorithm;
+    params.track_labels = 1;
+    params.points = c->n;
+    KM_TRY(km_device_open(&c->device, 0, NULL, NULL, err));
+    if (c->algorithm == KM_ALGORITHM_AUTO) KM_TRY(km_spec_fix(&c->spec, "design", design, err));
+    KM_TRY(bench_build(&c->module, &c->spec, &params, c->device, NULL, err));
     int64_t bytes = c->n * c->spec.features * (c->spec.type == KM_FLOAT32 ? 4 : 8);
     c->raw = malloc((size_t)bytes);
     c->points = malloc((size_t)bytes);
     c->nearest = malloc(HOST_POINTS * sizeof *c->nearest);
-    if (!c->raw || !c->points || !c->nearest) status = km_fail_memory(err, "the points", 2 * bytes);
-    if (status == KM_OK) status = make_kernel(c, err);
-done:
-    km_source_clear(&source);
-    km_plan_clear(&plan);
-    return status;
+    if (!c->raw || !c->points || !c->nearest) return km_fail_memory(err, "the points", 2 * bytes);
+    return make_kernel(c, err);
 }
 
 static int64_t number(int argc, char **argv, int index, int64_t otherwise) {

@@ -8,18 +8,16 @@
 // tiles (asked for, so no sample is taken), lloyd or auto. The first centroids are points. Before PASSES (30) passes
 // are timed one is run, which sorts the points. Of TURNS (3) from the same centroids the least counts. The last pass
 // is held against sums in double. With no TURNS the kernels are compiled, into the folder that KMGEN_CACHE names.
+#include "built.h"
+#include "cuda_kernels.h"
 #include "hard_points.h"
 #include "../gen/design.h"
-#include "../runtime/cuda/cuda.h"
-#include "../runtime/file.h"
-#include "../runtime/module_state.h"
 #include <kmgen/data.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { DATA_MAX = 4096, FEATURES_MAX = 64, READS = 20, THREADS = 256, BLOCKS = 1056 };
 static const double wrong_by_max = 1e-6; // of a mean, in parts of the data's width
@@ -107,30 +105,10 @@ static const char text[] =
     "}\n";
 
 static km_status make_kernels(bench *b, km_error *err) {
-    km_status status = KM_OK;
     const km_cuda_device *device = (const km_cuda_device *)b->device;
-    const km_driver *driver = device->driver;
-    char folder[] = "/tmp/cuda_tiles.XXXXXX", text_path[64], cubin_path[64];
-    char *cubin = NULL;
-    int64_t size;
-    if (!mkdtemp(folder)) return km_fail(err, KM_ERROR_IO, "no folder in /tmp");
-    snprintf(text_path, sizeof text_path, "%s/check.cu", folder);
-    snprintf(cubin_path, sizeof cubin_path, "%s/check.cubin", folder);
-    KM_TRY_GOTO(km_file_write(text_path, text, (int64_t)strlen(text), err));
-    KM_TRY_GOTO(km_cuda_compile(b->device, NULL, text_path, cubin_path, NULL, NULL, err));
-    KM_TRY_GOTO(km_file_read(&cubin, &size, cubin_path, 0, err));
-    KM_TRY_GOTO(km_cuda_enter(device, err));
-    km_cu_result result = driver->cuModuleLoadDataEx(&b->kernels, cubin, 0, NULL, NULL);
-    if (result == 0) result = driver->cuModuleGetFunction(&b->read, b->kernels, "plain_read");
-    if (result == 0) result = driver->cuModuleGetFunction(&b->sums, b->kernels, "sums_of");
-    if (result != 0) status = km_cuda_fail(err, driver, result, "loading the kernels of the check");
-    km_cuda_leave(device);
-done:
-    remove(text_path);
-    remove(cubin_path);
-    rmdir(folder);
-    free(cubin);
-    return status;
+    KM_TRY(bench_load_kernels(&b->kernels, b->device, text, err));
+    KM_TRY(bench_kernel(&b->read, b->kernels, "plain_read", device, err));
+    return bench_kernel(&b->sums, b->kernels, "sums_of", device, err);
 }
 
 // Milliseconds of reading the points once.
@@ -243,30 +221,15 @@ static km_status time_all(bench *b, double *worst, km_error *err) {
 }
 
 static km_status prepare(bench *b, km_error *err) {
-    km_plan plan;
-    km_source source;
-    km_plan_params plan_params;
-    km_module_params module_params;
-    km_plan_init(&plan);
-    km_source_init(&source);
-    km_plan_params_init(&plan_params);
-    km_module_params_init(&module_params);
-    km_status status;
-    module_params.cache_dir = getenv("KMGEN_CACHE");
-    KM_TRY_GOTO(km_device_open(&b->device, 0, NULL, NULL, err));
-    plan_params.algorithm = b->algorithm;
-    plan_params.facts = &b->device->facts;
-    plan_params.points = b->n;
-    KM_TRY_GOTO(km_plan_make(&plan, &b->spec, &plan_params, err));
-    KM_TRY_GOTO(km_source_emit(&source, &plan, NULL, err));
-    KM_TRY_GOTO(km_module_build_on(&b->module, &source, b->device, &module_params, err));
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.algorithm = b->algorithm;
+    params.points = b->n;
+    KM_TRY(km_device_open(&b->device, 0, NULL, NULL, err));
+    KM_TRY(bench_build(&b->module, &b->spec, &params, b->device, getenv("KMGEN_CACHE"), err));
     b->points = malloc((size_t)(b->n * b->spec.features) * sizeof *b->points);
-    if (!b->points) status = km_fail_memory(err, "the points", b->n * b->spec.features * 4);
-    if (status == KM_OK) status = make_kernels(b, err);
-done:
-    km_source_clear(&source);
-    km_plan_clear(&plan);
-    return status;
+    if (!b->points) return km_fail_memory(err, "the points", b->n * b->spec.features * 4);
+    return make_kernels(b, err);
 }
 
 static km_status run_bench(bench *b, double *worst, km_error *err) {
