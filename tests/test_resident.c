@@ -220,7 +220,7 @@ START_TEST(other_memory_is_refused) {
 }
 END_TEST
 
-static km_plan plan_on(const km_spec *spec, int64_t devices, double open_ms) {
+static km_plan plan_on(const km_spec *spec, int64_t devices, double open_ms, int64_t bound) {
     static const int ordinals[] = {0, 1};
     km_fit_params params;
     km_plan plan;
@@ -229,22 +229,32 @@ static km_plan plan_on(const km_spec *spec, int64_t devices, double open_ms) {
     params.devices = ordinals;
     params.devices_count = devices;
     params.devices_open_ms = open_ms;
-    ck_assert_msg(km_fit_plan(&plan, spec, data, &params, &err) == KM_OK, "%s", err.text);
+    params.device_memory_max = bound;
+    km_status status = km_fit_plan(&plan, spec, data, &params, &err);
+    ck_assert_msg(status == KM_OK, "%d devices, %lld MiB: %s", (int)devices, (long long)bound >> 20,
+                  err.text);
     return plan;
+}
+
+// Many points, of which plans look at a sample only: to be freed when the data are destroyed.
+enum { MANY = 1 << 24, MANY_FEATURES = 8 };
+static void *many_points(km_spec *spec) {
+    void *zeros = calloc(MANY, MANY_FEATURES * 4);
+    ck_assert_ptr_nonnull(zeros);
+    ck_assert_int_eq(km_data_from_memory(&data, zeros, MANY, MANY_FEATURES, KM_FLOAT32, 0, 0, NULL, &err),
+                     KM_OK);
+    km_spec_init(spec);
+    ck_assert_int_eq(km_spec_set_target(spec, "cuda", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(spec, "3..12", &err), KM_OK);
+    spec->layout = KM_LAYOUT_DENSE;
+    return zeros;
 }
 
 // A fit that saves less than another device takes to open stays on one; of many restarts it takes both, and so it does
 // where they are open.
 START_TEST(as_many_as_pay) {
-    enum { MANY = 1 << 24, FEATURES = 8 };
-    void *zeros = calloc(MANY, FEATURES * 4); // of which only a sample is looked at
     km_spec spec;
-    km_spec_init(&spec);
-    ck_assert_ptr_nonnull(zeros);
-    ck_assert_int_eq(km_data_from_memory(&data, zeros, MANY, FEATURES, KM_FLOAT32, 0, 0, NULL, &err), KM_OK);
-    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
-    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
-    spec.layout = KM_LAYOUT_DENSE;
+    void *zeros = many_points(&spec);
     static const struct {
         int64_t n_init;
         double open_ms;
@@ -252,7 +262,7 @@ START_TEST(as_many_as_pay) {
     } cases[] = {{1, 300, 0}, {200, 300, 2}, {1, 0, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         spec.n_init = cases[i].n_init;
-        km_plan plan = plan_on(&spec, 2, cases[i].open_ms);
+        km_plan plan = plan_on(&spec, 2, cases[i].open_ms, 0);
         ck_assert_int_eq(plan.ranks, cases[i].ranks);
         km_plan_clear(&plan);
     }
@@ -264,17 +274,7 @@ END_TEST
 
 // What each of so many devices takes, of which a fit may have so much.
 static km_plan plan_within(const km_spec *spec, int64_t devices, int64_t bound) {
-    static const int ordinals[] = {0, 1};
-    km_fit_params params;
-    km_plan plan;
-    km_plan_init(&plan);
-    km_fit_params_init(&params);
-    params.devices = ordinals;
-    params.devices_count = devices;
-    params.device_memory_max = bound;
-    km_status status = km_fit_plan(&plan, spec, data, &params, &err);
-    ck_assert_msg(status == KM_OK, "%d devices, %lld MiB: %s", (int)devices, (long long)bound >> 20,
-                  err.text);
+    km_plan plan = plan_on(spec, devices, 0, bound);
     ck_assert_int_eq(plan.ranks, devices > 1 ? devices : 0);
     ck_assert_int_le(plan.memory_bytes, bound);
     return plan;
@@ -283,17 +283,10 @@ static km_plan plan_within(const km_spec *spec, int64_t devices, int64_t bound) 
 // Points that several devices do not hold together come from the host to each, its share of them; what they hold
 // together stays there.
 START_TEST(several_stream) {
-    enum { MANY = 1 << 24, FEATURES = 8 };
-    const int64_t table = (int64_t)MANY * FEATURES * 4, little = 256 << 20;
-    void *zeros = calloc(MANY, FEATURES * 4); // of which only a sample is looked at
+    const int64_t table = (int64_t)MANY * MANY_FEATURES * 4, little = 256 << 20;
     km_spec spec;
-    km_spec_init(&spec);
-    ck_assert_ptr_nonnull(zeros);
-    ck_assert_int_eq(km_data_from_memory(&data, zeros, MANY, FEATURES, KM_FLOAT32, 0, 0, NULL, &err), KM_OK);
-    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
-    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
+    void *zeros = many_points(&spec);
     ck_assert_int_eq(km_spec_fix(&spec, "design", "tensor", &err), KM_OK);
-    spec.layout = KM_LAYOUT_DENSE;
     km_plan one = plan_within(&spec, 1, little), two = plan_within(&spec, 2, little);
     ck_assert(one.streams && two.streams && two.window_points > 0);
     int64_t held_by_one = table - one.streamed_bytes, held_by_two = table / 2 - two.streamed_bytes;
