@@ -190,7 +190,7 @@ static void look_end(look *l) {
     l->is_open = 0;
 }
 
-// Opens a file, and finds its header if it is a text that is read as it lies. `names`: those of the first file.
+// Opens a file, and finds its header if it is a text that is read as it lies.
 static km_status look_begin(look *l, const char *path, const km_data_params *params, km_error *err) {
     struct stat info;
     *l = (look){.is_text = 0};
