@@ -195,7 +195,7 @@ static void row(km_text *text, const km_explore_result *result, int64_t at) {
     char names[NAMES_WIDTH + 1];
     int width = names_width(result);
     const km_explored *subset = &result->subsets[result->ranking[at]];
-    km_explored_text(names, (size_t)width + 1, result, subset);
+    km_explored_text(names, width + 1, result, subset);
     km_text_plain(names);
     km_text_printf(text, "%6lld  %-*s  %3d", (long long)at + 1, width, names, subset->k);
     if (shows_calinski(result)) km_text_printf(text, "  %10.4g", subset->figures[KM_RANK_calinski_harabasz]);
