@@ -6,6 +6,7 @@
 #include "file.h"
 
 #include <endian.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -122,16 +123,17 @@ km_status km_checkpoint_read(km_checkpoint *c, const char *path, km_error *err) 
     KM_TRY(km_share_agree(c->share, read_own(c, path, err), err));
     double count = (double)c->count;
     KM_TRY(km_share_sum(c->share, &count, 1, err));
+    km_status status = c->count == 0 ? reserve(c, (int64_t)count, err) : KM_OK;
+    KM_TRY(km_share_agree(c->share, status, err));
     if (c->count == 0) {
-        KM_TRY(reserve(c, (int64_t)count, err));
         c->count = (int64_t)count;
         memset(c->numbers, 0, (size_t)c->count * sizeof *c->numbers);
     }
     KM_TRY(km_share_sum(c->share, c->numbers, c->count, err));
     km_kept_run run;
     for (int64_t at = 0; km_checkpoint_next(c, &at, &run);) c->runs++;
-    km_log_line(c->log, KM_LOG_INFO, "checkpoint: %lld of %lld runs are taken from %s", (long long)c->runs,
-                (long long)(c->clusters_count * c->restarts), path);
+    km_log_line(c->log, KM_LOG_INFO, "checkpoint: %" PRId64 " of %" PRId64 " runs are taken from %s", c->runs,
+                c->clusters_count * c->restarts, path);
     return KM_OK;
 }
 

@@ -380,7 +380,7 @@ done:
 // Gives the points to the slot's empty clusters, in order. Those that get none may stay empty.
 static km_status far_give(const cpu_engine *engine, cpu_slot *slot, const far_list *list, int64_t *moved,
                           km_error *err) {
-    int64_t d = engine->base.d, pitch = engine->pitch, k = slot->k;
+    int64_t d = engine->base.d, pitch = engine->pitch, k = slot->k, count = 0;
     km_type type = engine->base.plan->spec.type;
     km_relocated_point *points = calloc((size_t)list->wanted, sizeof *points);
     double *rows = malloc((size_t)(list->wanted * d + k) * sizeof *rows), *weights = rows + list->wanted * d;
@@ -389,18 +389,19 @@ static km_status far_give(const cpu_engine *engine, cpu_slot *slot, const far_li
     for (int64_t j = 0; status == KM_OK && j < k; j++) {
         weights[j] = slot->totals[j * pitch + d];
         if (slot->totals[j * pitch + d + 1] != 0 || slot->may_stay_empty[j]) continue;
-        slot->may_stay_empty[j] = *moved == list->count || slot->state.at_limit;
-        if (*moved == list->count) continue;
-        const far_point *far = &list->points[*moved];
-        km_cpu_row(rows + *moved * d, engine, far->at);
-        points[(*moved)++] = (km_relocated_point){far->point, far->label, (int)j, far->weight};
+        slot->may_stay_empty[j] = count == list->count || slot->state.at_limit;
+        if (count == list->count) continue;
+        const far_point *far = &list->points[count];
+        km_cpu_row(rows + count * d, engine, far->at);
+        points[count++] = (km_relocated_point){far->point, far->label, (int)j, far->weight};
     }
     if (status == KM_OK) {
-        km_relocate_points(slot->centroids, weights, k, d, points, rows, *moved,
+        km_relocate_points(slot->centroids, weights, k, d, points, rows, count,
                            slot->state.is_updated && !engine->base.unit_centre);
         for (int64_t i = 0; i < k * d && type == KM_FLOAT32; i++)
             slot->centroids[i] = (double)(float)slot->centroids[i];
     }
+    *moved = count;
     free(points);
     free(rows);
     return status;

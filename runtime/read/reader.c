@@ -2,6 +2,7 @@
 // The table of readers, and the choice among them.
 #include "reader.h"
 #include "../../base/error.h"
+#include "rows.h"
 #include "unpack.h"
 
 #include <stdio.h>
@@ -86,7 +87,7 @@ static km_status read_table(km_table *table, const km_reader *reader, km_input *
 // How many of the first bytes are those of empty lines.
 static int64_t blank_bytes(const km_input *input) {
     int64_t i = 0;
-    while (i < input->head_size && memchr(" \t\r\n", input->head[i], 4)) i++;
+    while (i < input->head_size && (km_is_blank(input->head[i]) || input->head[i] == '\n')) i++;
     return i;
 }
 

@@ -51,7 +51,8 @@ static void meet_high(ends *e, double value, double times) {
 static ends find_own(const km_parse *p, int64_t slot, int64_t step) {
     ends e = nothing;
     int64_t before = km_parse_first(p) % step;
-    for (int64_t i = before ? step - before : 0; i < p->table->rows; i += step, e.rows++) {
+    for (int64_t i = before ? step - before : 0; i < p->table->rows; i += step) {
+        e.rows++;
         double value = km_parse_value(p, p->values, i * p->slots_count + slot);
         meet_low(&e, value, 1);
         meet_high(&e, value, 1);
@@ -64,7 +65,7 @@ static ends find_ends(const km_parse *p, int64_t slot, int64_t step) {
     enum { NUMBERS = sizeof(ends) / sizeof(double) };
     ends own = find_own(p, slot, step), e = nothing;
     if (!p->part) return own;
-    double *all = km_parse_of_ranks(p, &own.low, NUMBERS);
+    double *all = km_parse_of_ranks(p, (const double *)&own, NUMBERS);
     for (int64_t r = 0; all && r < p->part->share->ranks->size; r++) {
         memcpy(&own, all + r * NUMBERS, sizeof own);
         if (own.rows == 0) continue;
