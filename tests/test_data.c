@@ -1490,6 +1490,46 @@ START_TEST(ids_by_their_values) {
 }
 END_TEST
 
+// Whole numbers that count up are names where the rows do not go on like them.
+START_TEST(names_that_are_numbers) {
+    static const struct {
+        const char *text;
+        int64_t rows;
+        int is_said;
+    } files[] = {
+        {"0,1\n0.5,1.0\n2.0,3.5\n1e-05,4.0\n", 3, 0},
+        {"0,1,2\n0.5,1,a\n2.0,3,b\n4.0,4,a\n", 3, 0},
+        {"2019,2020,2021\n0.5,1,1\n2.0,3,1\n4.0,4,2\n", 3, 0},
+        {",0,1\n0,5,1\n1,2,3\n2,4,4\n", 3, 0}, // an index before them
+        {"0;1;2\n0,5;1,0;1,5\n2,0;3,5;1,5\n,5;4,0;2,5\n", 3, 0},
+        {"0,1\n0.5,1\n2.0,3\n4.0,4\n", 4, 0},
+        {"0,0\n0.5,1.0\n2.0,3.5\n1e-05,4.0\n", 4, 0}, // where a path begins
+        {"0,2\n0.5,1.0\n2.0,3.5\n1e-05,4.0\n", 4, 0},
+        {"0,1,2\n3,4,5\n6,7,8\n9,10,11\n", 4, 1},
+        {"1,2,3\n3,4,5\n6,7,8\n9,10,11\n", 4, 1},
+        {"5,6,7\n3,4,5\n6,7,8\n9,10,11\n", 4, 0},
+        {"0\n0.5\n1.5\n2.5\n", 4, 0},
+    };
+    static const char warning[] = "counts as a row; where it names the columns, give --header yes";
+    params.numbers_only = 1;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_text("x.csv", files[i].text);
+        params.log = &remembering;
+        said[0] = 0;
+        open_file("x.csv");
+        ck_assert_msg(km_data_points(data) == files[i].rows, "%s", files[i].text);
+        ck_assert_msg((km_data_feature_name(data, 0) != NULL) == (files[i].rows == 3), "%s", files[i].text);
+        ck_assert_msg((strstr(said, warning) != NULL) == files[i].is_said, "%s%s", files[i].text, said);
+        params.header = files[i].rows == 3 ? KM_HEADER_YES : KM_HEADER_NO; // the way out
+        said[0] = 0;
+        open_file("x.csv");
+        ck_assert_int_eq(km_data_points(data), files[i].rows);
+        ck_assert_ptr_null(strstr(said, warning));
+        params.header = KM_HEADER_AUTO;
+    }
+}
+END_TEST
+
 // Numbers with a mark in every cell are text to a fit, which says so.
 START_TEST(marked_numbers_are_left_out_aloud) {
     static const struct {
@@ -2003,6 +2043,7 @@ int main(void) {
     tcase_add_test(tests, numbers_ignore_the_locale);
     tcase_add_test(tests, csv_spellings);
     tcase_add_test(tests, headers);
+    tcase_add_test(tests, names_that_are_numbers);
     tcase_add_test(tests, tsv_and_unknown_names);
     if (km_built_with(KM_PART_LIBARCHIVE)) {
         tcase_add_test(tests, packed_by_others);

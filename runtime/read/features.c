@@ -185,6 +185,15 @@ static void warn_of_marks(const km_parse *p) {
     }
 }
 
+static void warn_of_first_row(const km_parse *p) {
+    if (km_parse_may_hold_names(p))
+        km_log_line(p->params->log, KM_LOG_WARNING,
+                    "%s: the first line, %.20s, %.20s, %.20s%s, counts as a row; where it names the columns, "
+                    "give --header yes, else --header no",
+                    p->file, p->first_row[0], p->first_row[1], p->first_row[2],
+                    p->columns_count > 3 ? ", ..." : "");
+}
+
 static void warn_of_unknown(const km_parse *p) {
     for (int64_t s = 0; s < p->slots_count; s++)
         if (p->slots[s].unknown)
@@ -339,6 +348,7 @@ static km_status finish(km_parse *p) {
     if (p->params->numbers_only && !p->params->columns && !p->params->names) {
         say_choice(p);
         warn_of_marks(p);
+        warn_of_first_row(p);
     }
     warn_of_unknown(p);
     if (!p->params->names && !p->blocks.input->line)

@@ -299,6 +299,25 @@ static void see_wrong(km_seen *seen, const km_cell *cell, int64_t line) {
     snprintf(seen->wrong, sizeof seen->wrong, "%.*s", (int)km_min(cell->size, 60), cell->text);
 }
 
+// "1.234" and "12.345": three digits behind the only point, and as many at most before it, of which the first is no 0.
+static int may_be_grouped(const km_cell *cell) {
+    int64_t size = cell->size, begin = size && cell->text[0] == '-';
+    int64_t before = size - begin - 4;
+    if (before < 1 || before > 3 || cell->text[size - 4] != '.' || cell->text[begin] == '0') return 0;
+    for (int64_t i = begin; i < size; i++)
+        if (i != size - 4 && !isdigit((unsigned char)cell->text[i])) return 0;
+    return 1;
+}
+
+static void see_spelling(km_seen *seen, const km_cell *cell) {
+    int64_t digits = 0;
+    seen->points += memchr(cell->text, '.', (size_t)cell->size) != NULL;
+    seen->grouped += may_be_grouped(cell);
+    while (digits < cell->size && isdigit((unsigned char)cell->text[digits])) digits++;
+    seen->digits += digits == cell->size;
+    seen->long_digits += digits == cell->size && digits > 3;
+}
+
 static int see(km_seen *seen, const km_cell *cell, int64_t line, const km_spelling *spelling) {
     double value;
     km_cell_sort sort = km_cell_number(&value, cell, spelling);
@@ -309,7 +328,7 @@ static int see(km_seen *seen, const km_cell *cell, int64_t line, const km_spelli
         if (!seen->numbers && seen->dates) seen->low = INFINITY, seen->high = -INFINITY;
         seen->numbers++;
         seen->whole += value == floor(value) && fabs(value) < 0x1p53;
-        seen->points += memchr(cell->text, '.', (size_t)cell->size) != NULL;
+        see_spelling(seen, cell);
         see_value(seen, value);
         return 1;
     }

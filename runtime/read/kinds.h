@@ -49,6 +49,9 @@ typedef struct km_seen {
     int64_t numbers, whole, yes_no, dates; // cells that are one, of those that are not missing
     int64_t commas;                        // cells that are numbers but for a decimal comma
     int64_t points;                        // numbers with a decimal point
+    int64_t grouped;                       // ... which may be one between thousands: 1.234
+    int64_t digits;                        // numbers spelled by digits alone
+    int64_t long_digits;                   // ... by more than three
     double low, high;                      // of the numbers; of the dates, where there are none
     double last;
     int is_falling;    // some number is not above the one before

@@ -330,12 +330,46 @@ static km_status wanted_names(const char ***out, int64_t *count, const km_parse 
     return KM_OK;
 }
 
+// Whether the first row's cells are whole numbers that rise by one, from *low on: 0, 1, 2, ..., as programs write them
+// that have no names, or years. The first cell may be empty, above the numbers of the rows.
+static int counts_up(int64_t *low, const km_parse *p) {
+    int64_t number, begin = !*p->first_row[0];
+    for (int64_t f = begin; f < p->columns_count; f++) {
+        const char *cell = p->first_row[f];
+        if (!*cell || cell[strspn(cell, "0123456789")] || !km_integer_parse(&number, cell)) return 0;
+        if (f == begin) *low = number;
+        if (number - *low != f - begin) return 0;
+    }
+    return p->columns_count > 1;
+}
+
+// Numbers that name the columns: rows do not go on like them, as every other number of a column has a point, or its
+// cells are words; or the first column numbers the rows.
+static int holds_numbers_as_names(const km_parse *p) {
+    enum { ROWS_MIN = 3 };
+    int64_t low, others = 0, begin = !*p->first_row[0], count = p->columns_count - begin;
+    if (p->scan.rows < ROWS_MIN || !counts_up(&low, p)) return 0;
+    const km_seen *first = &p->scan.columns[0];
+    if (begin && low == 0 && first->whole == first->cells && !first->is_falling) return 1;
+    for (int64_t f = begin; f < p->columns_count; f++) {
+        const km_seen *seen = &p->scan.columns[f];
+        others += seen->digits == 0 && seen->cells > seen->missing;
+    }
+    return others == count || (others && count > 2);
+}
+
+int km_parse_may_hold_names(const km_parse *p) {
+    int64_t low;
+    int is_said = p->has_header || p->params->header != KM_HEADER_AUTO;
+    return !is_said && p->columns_count > 2 && counts_up(&low, p) && low <= 1;
+}
+
 // A first row that holds the names that are needed is a header too, even one of numbers.
 static int find_header(const km_parse *p, const int64_t *picks, int64_t count) {
     int64_t *found = NULL, wanted_count;
     const char **wanted = NULL;
     if (p->params->header != KM_HEADER_AUTO) return p->params->header != KM_HEADER_NO;
-    if (looks_like_header(p, picks, count)) return 1;
+    if (looks_like_header(p, picks, count) || holds_numbers_as_names(p)) return 1;
     if (!p->params->names || wanted_names(&wanted, &wanted_count, p) != KM_OK) return 0;
     int holds_names = match_names(&found, p, wanted, wanted_count, picks, count, NULL) == KM_OK;
     free(found);

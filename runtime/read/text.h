@@ -60,7 +60,9 @@ void km_parse_close(km_parse *p);
 const char *km_parse_name(const km_parse *p, int64_t column);
 // Finds the header, and where rows begin.
 km_status km_parse_header(km_parse *p);
-// The same, and decides which columns are kept.
+// Whether the first row counts as one of values, and may hold names all the same: 0, 1, 2, ...
+int km_parse_may_hold_names(const km_parse *p);
+// The same as km_parse_header, and decides which columns are kept.
 km_status km_parse_choose(km_parse *p);
 // Parses all rows into p->values and p->table.
 km_status km_parse_rows(km_parse *p);
