@@ -19,4 +19,13 @@ void km_text_clear(km_text *text);
 // Hands the text over (never NULL on success); the km_text is empty afterwards.
 km_status km_text_take(char **out, km_text *text, km_error *err);
 
+// Of plain text (km_text_plain), how many columns of a terminal it takes: characters of East Asia and pictures two,
+// marks that stand on the letter before them none.
+int64_t km_text_columns(const char *text);
+// Cuts plain text to `columns`, at least 4: both ends stay, with "..." between, as names of one table mostly differ
+// there.
+void km_text_shorten(char *text, int64_t columns);
+// Adds plain text, and spaces behind it up to `columns`.
+void km_text_pad(km_text *text, const char *plain, int64_t columns);
+
 #endif

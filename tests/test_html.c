@@ -304,8 +304,9 @@ START_TEST(hostile_names) {
     assert_has(page, "&lt;/style&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
     assert_has(page, "&quot;quoted&quot; &amp; 'more'");
     assert_has(page, "<bdi>{{run}}</bdi>");
-    assert_has(page, "nnn...</bdi>");
-    ck_assert_ptr_null(strstr(page, "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"));
+    // Its ends, and which column it is.
+    assert_has(page, "nnn...nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn (column 3)</bdi>");
+    ck_assert_ptr_null(strstr(page, "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"));
     ck_assert_int_lt(size, 100000);
     km_text_free(page);
     km_result_destroy(&result);
@@ -346,7 +347,11 @@ START_TEST(odd_tables) {
     }
     km_result *result = fit(opened ? opened : data, cases[_i].clusters, NULL);
     char *page = page_of(result, opened ? opened : data, NULL, 1000000);
-    if (opened) assert_has(page, "1 rows without numbers left out");
+    if (opened) assert_has(page, "1 row without numbers left out");
+    ck_assert_int_eq(count_of(page, "second component"), d > 1);
+    ck_assert_int_eq(count_of(page, "their height has no meaning"), d == 1);
+    // More clusters than features, and too many for columns: a row each.
+    ck_assert_int_eq(count_of(page, "class=\"heat turned\""), n == 300);
     if (cases[_i].weighted) assert_has(page, ">Weight</th>");
     if (d == 200) assert_has(page, "the 60 features that separate most, of 200");
     free(page);
@@ -370,10 +375,11 @@ START_TEST(odd_results) {
         if (_i == 5 || _i == 6)
             for (int c = 0; c < KM_CRITERION_COUNT; c++) s->models[m].scores[c] = m == 4 ? scales[_i] : NAN;
     }
-    s->warnings[0] = "look <twice>";
+    s->warnings[0] = "look <twice> (--scale standard), 0.1 % off at K = 3: try -k 4..5, no a-b - c";
     s->result.warnings_count = 1;
     char *page = page_of(&s->result, data, NULL, 300000);
-    assert_has(page, "<li>look &lt;twice&gt;</li>");
+    assert_has(page, "<li>look &lt;twice&gt; (<code>--scale</code> standard), 0.1&nbsp;% off at "
+                     "K&nbsp;=&nbsp;3: try <code>-k</code> 4..5, no a-b - c</li>");
     free(page);
     km_data_destroy(&data);
     sample_free(s);
@@ -392,6 +398,35 @@ START_TEST(no_clusters) {
     free(page);
     km_data_destroy(&data);
     sample_free(s);
+}
+END_TEST
+
+// Two different points: after the reason, which says that criteria say nothing, they are not counted.
+START_TEST(no_inertia) {
+    static const double values[] = {1, 2, 1, 2, 1, 2, 5, 7, 5, 7};
+    km_data *data;
+    ck_assert_int_eq(km_data_from_memory(&data, values, 5, 2, KM_FLOAT64, 0, 0, NULL, NULL), KM_OK);
+    km_result *result = fit(data, "1..3", NULL);
+    char *page = page_of(result, data, NULL, 100000);
+    assert_has(page, "criteria say nothing there. </p>");
+    free(page);
+    km_result_destroy(&result);
+    km_data_destroy(&data);
+}
+END_TEST
+
+// Values whose differences are small beside them show these.
+START_TEST(digits_of_centroids) {
+    static const double values[] = {-1000004, 1, -1000004, 1, -999996.25, 1, -999996.25, 1};
+    km_data *data;
+    ck_assert_int_eq(km_data_from_memory(&data, values, 4, 2, KM_FLOAT64, 0, 0, NULL, NULL), KM_OK);
+    km_result *result = fit(data, "2", NULL);
+    char *page = page_of(result, data, NULL, 100000);
+    assert_has(page, "<td>−999996.2</td>");
+    assert_has(page, "<td>−1000004.0</td>");
+    free(page);
+    km_result_destroy(&result);
+    km_data_destroy(&data);
 }
 END_TEST
 
@@ -445,6 +480,8 @@ int main(void) {
     tcase_add_loop_test(pages, odd_results, 0, 8);
     tcase_add_test(pages, no_clusters);
     tcase_add_test(pages, refined);
+    tcase_add_test(pages, no_inertia);
+    tcase_add_test(pages, digits_of_centroids);
     tcase_add_test(pages, refused);
     suite_add_tcase(suite, pages);
     SRunner *runner = srunner_create(suite);

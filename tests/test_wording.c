@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The words that sentences have for the program's readers and for Python's.
+#include "../base/text.h"
 #include "../base/wording.h"
 #include "quiet_check.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,11 +51,39 @@ START_TEST(values_are_put_in) {
 }
 END_TEST
 
+// What is cut to, of a name of ASCII, East Asia, letters with marks, pictures.
+START_TEST(names_keep_both_ends) {
+    static const struct {
+        const char *name;
+        int64_t columns, room;
+        const char *shown;
+    } cases[] = {{"price", 5, 5, "price"},
+                 {"turnover of category 7", 22, 21, "turnover ...ategory 7"},
+                 {"turnover of category 7", 22, 4, "t..."},
+                 {"\u5e74\u9593\u58f2\u4e0a\u9ad8", 10, 9, "\u5e74...\u4e0a\u9ad8"},
+                 {"e\u0301e\u0301e\u0301e\u0301e\u0301e\u0301", 6, 5, "e\u0301...e\u0301"},
+                 {"ab\U0001f389\U0001f389\U0001f389cd", 10, 7, "ab...cd"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[64];
+        km_text padded = {0};
+        snprintf(name, sizeof name, "%s", cases[i].name);
+        ck_assert_int_eq(km_text_columns(name), cases[i].columns);
+        km_text_shorten(name, cases[i].room);
+        ck_assert_str_eq(name, cases[i].shown);
+        ck_assert_int_le(km_text_columns(name), cases[i].room);
+        km_text_pad(&padded, name, 24);
+        ck_assert_int_eq(km_text_columns(padded.data), 24);
+        km_text_clear(&padded);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("wording");
     TCase *tests = tcase_create("wording");
     tcase_add_test(tests, every_wording_is_for_both);
     tcase_add_test(tests, values_are_put_in);
+    tcase_add_test(tests, names_keep_both_ends);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

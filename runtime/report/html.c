@@ -3,7 +3,6 @@
 #include "../../gen/template.h"
 #include "../file.h"
 #include "../unit.h"
-#include "tune_report.h"
 
 #include <locale.h>
 #include <math.h>
@@ -21,21 +20,31 @@ void km_report_params_init(km_report_params *params) {
 
 // The page ------------------------------------------------------------------------------------------------------
 
+// A name to be shown: whole, or its ends with the column's number, as ends may be alike. NULL: no memory.
+static char *shown_name(const char *name, int64_t number) {
+    km_text text = {0};
+    char *plain = NULL;
+    if (name && *name)
+        km_text_puts(&text, name);
+    else
+        km_text_printf(&text, "column %lld", (long long)number);
+    if (km_text_take(&plain, &text, NULL) != KM_OK) return NULL;
+    km_text_plain(plain);
+    if (km_text_columns(plain) <= KM_PAGE_NAME_COLUMNS) return plain;
+    km_text_shorten(plain, KM_PAGE_NAME_COLUMNS);
+    km_text_printf(&text, "%s (column %lld)", plain, (long long)number);
+    km_text_free(plain);
+    return km_text_take(&plain, &text, NULL) == KM_OK ? plain : NULL;
+}
+
 static km_status add_names(km_page *page, km_error *err) {
-    enum { LONGEST = 4 * KM_PAGE_NAME_CHARACTERS + 8 };
     int64_t d = page->result->d;
     page->names = calloc((size_t)d, sizeof *page->names);
     if (!page->names) return km_fail_memory(err, "the report's names", d * (int64_t)sizeof *page->names);
     for (int64_t f = 0; f < d; f++) {
-        const char *name = page->result->feature_names ? page->result->feature_names[f] : NULL;
-        char *shown = page->names[f] = malloc(LONGEST);
-        if (!shown) return km_fail_memory(err, "the report's names", LONGEST);
-        if (name && *name)
-            snprintf(shown, LONGEST, "%s", name);
-        else
-            snprintf(shown, LONGEST, "column %lld", (long long)f + 1);
-        km_text_plain(shown); // a character that was cut is no UTF-8
-        km_text_cut(shown, KM_PAGE_NAME_CHARACTERS);
+        page->names[f] =
+            shown_name(page->result->feature_names ? page->result->feature_names[f] : NULL, f + 1);
+        if (!page->names[f]) return km_fail_memory(err, "the report's names", KM_PAGE_NAME_COLUMNS);
     }
     return KM_OK;
 }

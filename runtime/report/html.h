@@ -15,9 +15,9 @@
 enum {
     KM_PAGE_CLUSTERS_MAX = 100, // of one K
     KM_PAGE_FEATURES_MAX = 60,
-    KM_PAGE_NAME_CHARACTERS = 40,
-    KM_PAGE_COLOURS = 8, // the palette of page/report.css
-    KM_PAGE_SHAPES = 7   // no divisor in common with the colours: 56 marks are different
+    KM_PAGE_NAME_COLUMNS = 90, // of a name, as wide as that many letters
+    KM_PAGE_COLOURS = 8,       // the palette of page/report.css
+    KM_PAGE_SHAPES = 7         // no divisor in common with the colours: 56 marks are different
 };
 
 typedef struct km_page {
@@ -27,7 +27,7 @@ typedef struct km_page {
     const km_data *data;
     const km_report_params *params;
     km_html_sample sample;
-    char **names;      // d: of features, fit to be shown, not escaped
+    char **names;      // d: of features, fit to be shown, not escaped; one that was cut has its number
     double *separates; // d: the share of a feature's variance that lies between the clusters of the best K
     int64_t *ranked;   // d: features, those that separate most first
     int64_t *largest;  // clusters of the best K, those with most points first
@@ -39,6 +39,8 @@ km_page_part km_html_head, km_html_shapes, km_html_choice, km_html_warnings, km_
     km_html_inertia, km_html_components, km_html_sizes, km_html_silhouette, km_html_splits, km_html_heat,
     km_html_centroids, km_html_features, km_html_run;
 
+// A sentence in HTML, in which no line ends inside an option, between "K =" and its number, or before "%".
+void km_html_sentence(km_text *out, const char *sentence);
 // Text in HTML: the characters that mean something there are written by name, control characters as '?'.
 void km_html_text(km_text *out, const char *text);
 // A number for people: five digits that count, "–" where it is not defined.

@@ -23,17 +23,6 @@ static const char *base_name(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-// A line that ends between "K =" and its number is hard to read.
-static void add_sentence(km_page *page, const char *sentence) {
-    for (const char *at; (at = strstr(sentence, "K = ")) != NULL; sentence = at + 4) {
-        char before[600];
-        snprintf(before, sizeof before, "%.*s", (int)(at - sentence), sentence);
-        km_html_text(page->out, before);
-        km_text_puts(page->out, "K&nbsp;=&nbsp;");
-    }
-    km_html_text(page->out, sentence);
-}
-
 km_status km_html_head(km_page *page, km_error *err) {
     const km_result *result = page->result;
     const char *name = page->params->title ? page->params->title : base_name(km_data_name(page->data));
@@ -93,6 +82,7 @@ static void add_votes(km_page *page) {
     const km_result *result = page->result;
     int64_t voters = KM_CRITERION_COUNT - votes_for(result, -1), k = page->best->k,
             votes = votes_for(result, k), other = runner_up(result, k);
+    if (page->best->scores[KM_CRITERION_wb] == 0) return; // no inertia is left: the reason has said all
     if (!voters) {
         km_text_puts(page->out, "No criterion is defined here.");
         return;
@@ -127,7 +117,7 @@ km_status km_html_choice(km_page *page, km_error *err) {
     size_t size = strlen(selection->reason);
     (void)err;
     add_answer(page);
-    add_sentence(page, selection->reason);
+    km_html_sentence(page->out, selection->reason);
     km_text_puts(page->out, size && selection->reason[size - 1] == '.' ? " " : ". ");
     add_votes(page);
     km_text_puts(page->out, "</p>\n</div>\n");
@@ -142,7 +132,7 @@ km_status km_html_warnings(km_page *page, km_error *err) {
                    result->warnings_count == 1 ? "Warning" : "Warnings");
     for (int64_t w = 0; w < result->warnings_count; w++) {
         km_text_puts(page->out, "<li>");
-        add_sentence(page, result->warnings[w]);
+        km_html_sentence(page->out, result->warnings[w]);
         km_text_puts(page->out, "</li>\n");
     }
     km_text_puts(page->out, "</ul>\n</div>\n");

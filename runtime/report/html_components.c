@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define WIDTH 640.0
-#define EDGE 22.0
+#define EDGE 22.0      // left and right
+#define EDGE_NAME 38.0 // above and below, where the axes' names stand
 #define HEIGHT_MIN 300.0
 #define HEIGHT_MAX 520.0
 // Multiplications that the search for components may take.
@@ -108,6 +109,17 @@ static void choose_signs(components *c) {
     }
 }
 
+// Rows of one feature lie on one line: each gets a height of its own there, in steps of the golden ratio, to be seen.
+static void spread_rows(components *c) {
+    double low = HUGE_VAL, high = -HUGE_VAL, whole;
+    for (int64_t i = 0; i < c->n; i++) {
+        low = fmin(low, c->at[2 * i]);
+        high = fmax(high, c->at[2 * i]);
+    }
+    for (int64_t i = 0; i < c->n; i++)
+        c->at[2 * i + 1] = (modf(.5 + .6180339887498949 * (double)i, &whole) - .5) * .25 * (high - low);
+}
+
 static km_status find_components(components *c, const km_html_sample *sample, km_error *err) {
     *c = (components){.n = sample->shown, .d = sample->d, .sample = sample};
     c->mean = calloc((size_t)c->d, sizeof *c->mean);
@@ -126,6 +138,7 @@ static km_status find_components(components *c, const km_html_sample *sample, km
     for (int64_t step = 0; step < steps && turn(c) > 1e-7; step++) continue;
     choose_signs(c);
     for (int64_t i = 0; i < 2 * c->n; i++) c->at[i] = project(c, row(c, i / 2), c->axes + i % 2 * c->d);
+    if (c->d == 1) spread_rows(c);
     return KM_OK;
 }
 
@@ -151,10 +164,11 @@ static frame frame_of(const components *c) {
     }
     double wide = high[0] - low[0], tall = high[1] - low[1];
     frame at = {.height = HEIGHT_MAX, .scale = 1};
-    if (wide > 0) at.height = fmin(fmax((WIDTH - 2 * EDGE) * tall / wide + 2 * EDGE, HEIGHT_MIN), HEIGHT_MAX);
+    if (wide > 0)
+        at.height = fmin(fmax((WIDTH - 2 * EDGE) * tall / wide + 2 * EDGE_NAME, HEIGHT_MIN), HEIGHT_MAX);
     if (wide > 0 || tall > 0)
         at.scale = fmin(wide > 0 ? (WIDTH - 2 * EDGE) / wide : HUGE_VAL,
-                        tall > 0 ? (at.height - 2 * EDGE) / tall : HUGE_VAL);
+                        tall > 0 ? (at.height - 2 * EDGE_NAME) / tall : HUGE_VAL);
     at.x = WIDTH / 2 - at.scale * (low[0] + high[0]) / 2;
     at.y = at.height / 2 + at.scale * (low[1] + high[1]) / 2;
     return at;
@@ -217,6 +231,7 @@ static void add_axis_names(km_page *page, const components *c, const frame *at) 
     km_text_printf(page->out, "<text class=\"name\" x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">", WIDTH - 6,
                    at->height - 6);
     add_axis_name(page, c, 0);
+    if (c->d == 1) return;
     km_text_puts(page->out, "<text class=\"name\" x=\"6\" y=\"6\" dy=\".8em\">");
     add_axis_name(page, c, 1);
 }
@@ -240,13 +255,15 @@ static void add_picture(km_page *page, const components *c, const frame *at) {
     km_html_count(page->out, page->sample.shown);
     km_text_puts(page->out, page->sample.shown == page->result->n ? " rows" : " of ");
     if (page->sample.shown != page->result->n) km_html_count(page->out, page->result->n);
-    km_text_printf(
-        page->out, "%s, %s.</figcaption>\n</figure>\n", page->sample.shown == page->result->n ? "" : " rows",
-        page->result->scale == KM_SCALE_NONE       ? "features as they are"
-        : page->result->scale == KM_SCALE_STANDARD ? "features scaled to standard deviation 1"
-        : page->result->scale == KM_SCALE_UNIT     ? "rows divided by their length"
-        : page->result->scale == KM_SCALE_ROBUST   ? "features scaled to width 1 between their quartiles"
-                                                   : "features scaled to width 1");
+    km_text_printf(page->out, "%s, %s%s.</figcaption>\n</figure>\n",
+                   page->sample.shown == page->result->n ? "" : " rows",
+                   page->result->scale == KM_SCALE_NONE       ? "features as they are"
+                   : page->result->scale == KM_SCALE_STANDARD ? "features scaled to standard deviation 1"
+                   : page->result->scale == KM_SCALE_UNIT     ? "rows divided by their length"
+                   : page->result->scale == KM_SCALE_ROBUST
+                       ? "features scaled to width 1 between their quartiles"
+                       : "features scaled to width 1",
+                   c->d == 1 ? "; their height has no meaning" : "");
 }
 
 // Numbers for the script ---------------------------------------------------------------------------------------
@@ -304,7 +321,7 @@ static void add_numbers(km_page *page, const components *c, const frame *at) {
 // Tables -------------------------------------------------------------------------------------------------------
 
 static void add_loadings(km_page *page, const components *c) {
-    static const char *const heads[] = {"Feature", "First", "Second", NULL};
+    const char *const heads[] = {"Feature", "First", c->d > 1 ? "Second" : NULL, NULL};
     int64_t shown = km_min(c->d, KM_PAGE_FEATURES_MAX);
     km_html_details(page->out, "Components as a table", "What the components are made of", heads);
     for (int64_t r = 0; r < shown; r++) {
@@ -312,7 +329,7 @@ static void add_loadings(km_page *page, const components *c) {
         km_text_puts(page->out, "<tr><th scope=\"row\"><bdi>");
         km_html_text(page->out, page->names[f]);
         km_text_puts(page->out, "</bdi></th>");
-        for (int a = 0; a < 2; a++) {
+        for (int a = 0; a < 2 && a < c->d; a++) {
             double part = c->axes[a * c->d + f];
             km_text_printf(page->out, "<td>%s%.3f</td>", part < -.0005 ? "−" : "", fabs(part));
         }
@@ -322,7 +339,7 @@ static void add_loadings(km_page *page, const components *c) {
 }
 
 static void add_centres(km_page *page, const components *c) {
-    static const char *const heads[] = {"Cluster", "First", "Second", NULL};
+    const char *const heads[] = {"Cluster", "First", c->d > 1 ? "Second" : NULL, NULL};
     int64_t shown = km_min(page->best->k, KM_PAGE_CLUSTERS_MAX);
     km_html_details(page->out, "Places of the centroids as a table",
                     "Where the centroids of the chosen K lie", heads);
@@ -331,7 +348,7 @@ static void add_centres(km_page *page, const components *c) {
         km_text_puts(page->out, "<tr><th scope=\"row\">");
         km_html_mark(page, page->result->selection.best, j);
         km_text_printf(page->out, "%lld</th>", (long long)j);
-        for (int a = 0; a < 2; a++) {
+        for (int a = 0; a < 2 && a < c->d; a++) {
             km_text_puts(page->out, "<td>");
             km_html_number(page->out,
                            project(c, page->best->centroids_fitted + j * c->d, c->axes + a * c->d));

@@ -74,7 +74,7 @@ static void add_picture(km_page *page, km_criterion criterion, const double *val
     const km_result *result = page->result;
     int64_t vote = result->selection.votes[criterion], count = result->models_count;
     char id[32], words[200], choice[64] = "it prefers no K";
-    km_axis x = km_axis_of_k(result->models[0].k, result->models[count - 1].k, 56, WIDTH - 8, 8);
+    km_axis x = km_axis_of_k(result->models[0].k, result->models[count - 1].k, 64, WIDTH - 8, 8);
     km_axis y = km_axis_of_values(values, count, HEIGHT - 24, 12);
     if (y.exponent) y.end = 28; // its power of ten stands above
     if (vote >= 0) snprintf(choice, sizeof choice, "it prefers K = %lld", (long long)vote);
@@ -148,12 +148,18 @@ static void add_table(km_page *page) {
 km_status km_html_criteria(km_page *page, km_error *err) {
     int64_t bytes = page->result->models_count * (int64_t)sizeof(double);
     double *values = malloc((size_t)bytes);
-    char measures[64];
+    km_text measures = {0};
     if (!values) return km_fail_memory(err, "the report's scores", bytes);
     add_pictures(page, values);
     add_missing(page, values, 1, "<p class=\"note\">Not defined for these K: ", ".</p>\n");
-    snprintf(measures, sizeof measures, " (%s measures them).</p>\n", km_say(KM_SAY_CRITERIA));
-    add_missing(page, values, 0, "<p class=\"note\">Not measured: ", measures);
+    km_text_puts(&measures, " (");
+    km_html_sentence(&measures, km_say(KM_SAY_CRITERIA));
+    km_text_puts(&measures, " measures them).</p>\n");
+    if (measures.failed)
+        page->out->failed = 1;
+    else
+        add_missing(page, values, 0, "<p class=\"note\">Not measured: ", measures.data);
+    km_text_clear(&measures);
     add_table(page);
     free(values);
     return KM_OK;

@@ -33,7 +33,8 @@ static void add_data(km_page *page) {
     if (result->rows > result->n) {
         km_text_puts(page->out, "; ");
         km_html_count(page->out, result->rows - result->n);
-        km_text_puts(page->out, " rows without numbers left out");
+        km_text_printf(page->out, " row%s without numbers left out",
+                       result->rows - result->n == 1 ? "" : "s");
     }
     km_text_puts(page->out, "</dd>\n");
 }

@@ -35,6 +35,33 @@ void km_html_text(km_text *out, const char *text) {
     free(plain);
 }
 
+static int is_option(const char *at) {
+    return at[0] == '-' && (at[1] == '-' ? at[2] >= 'a' && at[2] <= 'z' : at[1] >= 'a' && at[1] <= 'z');
+}
+
+void km_html_sentence(km_text *out, const char *sentence) {
+    char *plain = strdup(sentence);
+    int in_option = 0;
+    if (!plain) {
+        out->failed = 1;
+        return;
+    }
+    km_text_plain(plain);
+    for (const char *at = plain; *at; at++) {
+        char letter[2] = {*at, 0};
+        int begins_word = at == plain || at[-1] == ' ' || at[-1] == '(';
+        if (begins_word && is_option(at)) km_text_puts(out, "<code>"), in_option = 1;
+        if (in_option && strchr(" ,;:)", *at)) km_text_puts(out, "</code>"), in_option = 0;
+        int holds = *at == ' ' && (at[1] == '%' || at[1] == '=' || (at > plain && at[-1] == '='));
+        if (holds)
+            km_text_puts(out, "&nbsp;");
+        else
+            escape(out, letter);
+    }
+    if (in_option) km_text_puts(out, "</code>");
+    free(plain);
+}
+
 void km_html_number(km_text *out, double value) {
     char text[64];
     if (!isfinite(value)) {
