@@ -302,7 +302,7 @@ static int is_cluster_zero(const km_score_input *in, int64_t j, double size) {
     double square = weight * fmax(centroid_square(in, j), size);
     if (sse > km_mean_rounding2(in->counts[j], in->type) * square + rounding2) return 0;
     if (sse <= bit * bit * square) return 1;
-    return weight * sse - in->distance[j] * in->distance[j] <= weight * fmax(differ * sse, rounding2);
+    return sse - in->distance[j] / weight * in->distance[j] <= fmax(differ * sse, rounding2);
 }
 
 // Weight of the clusters whose centroids lie no farther out than `square`.

@@ -333,6 +333,30 @@ START_TEST(common_weight) {
 }
 END_TEST
 
+// Weights of any size, in one unit or another: the same clusters, of refinement, too.
+START_TEST(weights_in_any_unit) {
+    static const double units[] = {0x1p-700, 0x1p600, 0x1p-50, 0x1p90};
+    int is_float_gpu = strncmp(target, "cuda", 4) == 0 && type_of(_i) == KM_FLOAT32; // which has less range
+    for (size_t u = is_float_gpu ? 2 : 0; u < sizeof units / sizeof *units; u++) {
+        ref_data points = ref_blobs(601, 3, 9, 6.0, 41, type_of(_i)), scaled;
+        points.w = malloc((size_t)points.n * sizeof(double));
+        for (int64_t i = 0; i < points.n; i++) points.w[i] = (double)(1 + i % 7);
+        scaled = ref_data_copy(&points);
+        for (int64_t i = 0; i < points.n; i++) scaled.w[i] *= units[u];
+        job a = job_open(points, "2..9"), b = job_open(scaled, "2..9");
+        a.spec.n_init = b.spec.n_init = 1; // so that refinement finds better models
+        a.params.refine = b.params.refine = KM_REFINE_AUTO;
+        const km_model *x = job_fit(&a), *y = job_fit(&b);
+        for (int m = 0; m < 8; m++) {
+            assert_same_labels(&x[m], &y[m], points.n);
+            ck_assert_double_eq(y[m].inertia, x[m].inertia * units[u]);
+        }
+        job_close(&a);
+        job_close(&b);
+    }
+}
+END_TEST
+
 // Points of weight 0, far away, behind the others: they get labels and change nothing else.
 START_TEST(weightless_points) {
     enum { N = 3001, MORE = 40 };
@@ -533,6 +557,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(coordinates, constant_and_copied_features, 0, 2);
     TCase *weights = case_of(suite, "weights");
     tcase_add_loop_test(weights, common_weight, 0, 2);
+    tcase_add_loop_test(weights, weights_in_any_unit, 0, 2);
     tcase_add_loop_test(weights, weightless_points, 0, 2);
     tcase_add_loop_test(weights, one_point_has_all_weight, 0, 2);
     TCase *ends = case_of(suite, "ends");

@@ -82,9 +82,10 @@ static void take_means(double *scores, double *errors, const pair_work *w) {
         scores[s] = errors[s] = NAN;
         for (int64_t i = 0; i < p->n; i++) total += weight_of(p, i), sum += weight_of(p, i) * values[i];
         if (clusters < 2 || clusters >= p->n || !(total > (double)clusters)) continue;
-        for (int64_t i = 0; i < p->n; i++) squares += pow(weight_of(p, i) * (values[i] - sum / total), 2);
+        for (int64_t i = 0; i < p->n; i++)
+            squares += pow(weight_of(p, i) / total * (values[i] - sum / total), 2);
         scores[s] = sum / total;
-        errors[s] = sqrt(squares) / total;
+        errors[s] = sqrt(squares);
     }
 }
 

@@ -91,7 +91,7 @@ static void exchange_update(exchanger *e) {
 static int is_at_border(const exchanger *e, int64_t i) {
     double w = e->r->sample_weights[i], own = e->weights[e->label[i]], other = e->weights[e->second_label[i]];
     if (!(w > 0) || !(own > w)) return 0;
-    return e->second[i] * other * (own - w) < BORDER * e->first[i] * own * (other + w);
+    return e->second[i] * (other / (other + w)) < BORDER * e->first[i] * (own / (own - w));
 }
 
 // Moves the point to the cluster where it costs least. Returns whether it moved.

@@ -17,11 +17,11 @@ static double draw(const refiner *r, int64_t trial_number, int64_t pick, int64_t
                    (uint64_t)candidate);
 }
 
-// What one cluster instead of two costs.
+// What one cluster instead of two costs. No product of two weights: it may leave a double's range.
 static double merge_cost(const double *a, const double *b, double weight_a, double weight_b, int64_t d) {
     double square = 0, weight = weight_a + weight_b;
     for (int64_t f = 0; f < d; f++) square += (a[f] - b[f]) * (a[f] - b[f]);
-    return weight > 0 ? weight_a * weight_b / weight * square : 0;
+    return weight > 0 ? fmin(weight_a, weight_b) * (fmax(weight_a, weight_b) / weight) * square : 0;
 }
 
 // The partner of cluster `a`.
