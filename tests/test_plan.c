@@ -1032,6 +1032,22 @@ START_TEST(free_memory_decides_concurrent_restarts) {
 }
 END_TEST
 
+// A GPU's grid has 65535 rows, and a pass of tiled one for each K of each restart.
+START_TEST(many_k_leave_few_restarts_at_a_time) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..1201", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
+    params.points = 2000;
+    spec.n_init = 100;
+    expect_plan(&params);
+    ck_assert_int_eq(km_plan_get(&plan, "concurrent_restarts"), 65535 / 1200);
+    ck_assert_int_eq(km_spec_fix(&spec, "concurrent_restarts", "55", &err), KM_OK);
+    expect_error(&params, "concurrent_restarts can be 54 at most");
+}
+END_TEST
+
 // An algorithm that the planner chose gives way, the user's own does not.
 START_TEST(free_memory_decides_the_algorithm) {
     km_plan_params params;
@@ -1183,6 +1199,7 @@ int main(void) {
     tcase_add_loop_test(tests, points_come_from_the_host, 0, 3);
     tcase_add_test(tests, streamed_points_have_lloyd);
     tcase_add_loop_test(tests, free_memory_decides_concurrent_restarts, 0, 2);
+    tcase_add_test(tests, many_k_leave_few_restarts_at_a_time);
     tcase_add_test(tests, free_memory_decides_the_algorithm);
     tcase_add_test(tests, tiles_on_cuda);
     tcase_add_test(tests, hamerly_on_cuda);

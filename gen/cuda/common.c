@@ -32,9 +32,10 @@ int km_cuda_has_windows(const km_plan *plan) {
 
 int64_t km_cuda_concurrent_restarts(const km_plan *plan) {
     enum { POINTS_ENOUGH = 4 << 20, RESTARTS_MAX = 64 };
+    const int64_t most = km_min(RESTARTS_MAX, KM_CUDA_SLOTS_MAX / plan->spec.clusters_count);
     if (!plan->points) return 1;
-    int64_t restarts = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.n_init), RESTARTS_MAX);
-    if (km_cuda_has_windows(plan)) restarts = km_min(plan->spec.n_init, RESTARTS_MAX);
+    int64_t restarts = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.n_init), most);
+    if (km_cuda_has_windows(plan)) restarts = km_min(plan->spec.n_init, most);
     if (plan->concurrent_max) restarts = km_min(restarts, plan->concurrent_max);
     return km_max(restarts, 1);
 }

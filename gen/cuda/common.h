@@ -17,6 +17,9 @@ double km_cuda_launches_ns(const km_plan *plan, int64_t launches, double each_ns
 // Whether passes take points in windows, which come from the host.
 int km_cuda_has_windows(const km_plan *plan);
 
+// K of all concurrent restarts, at most: rows of a grid.
+enum { KM_CUDA_SLOTS_MAX = 65535 };
+
 // How many restarts of each K a pass serves: with few points it takes little longer for several.
 int64_t km_cuda_concurrent_restarts(const km_plan *plan);
 km_status km_cuda_set_restarts(km_plan *plan, km_error *err);

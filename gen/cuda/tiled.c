@@ -149,6 +149,12 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
     KM_CONFIG_GET(config, found);
     int64_t sums = km_tiled_sums_of(plan, (int)config.shape.resident);
     KM_TRY(km_cuda_set_restarts(plan, err));
+    if (km_plan_value(plan, KM_PARAM_concurrent_restarts) * plan->spec.clusters_count > KM_CUDA_SLOTS_MAX)
+        return km_fail(
+            err, KM_ERROR_PLAN,
+            "concurrent_restarts can be %d at most for so many K: a launch has a row of blocks for "
+            "each K of each restart, and %d rows at most",
+            (int)(KM_CUDA_SLOTS_MAX / plan->spec.clusters_count), KM_CUDA_SLOTS_MAX);
     KM_TRY(decide_tiles(plan, &config, err));
     km_tile_shape shape = km_tiled_shape_of(plan);
     KM_TRY(km_tiled_check(plan, &shape, km_plan_value(plan, KM_PARAM_blocks_per_sm), err));
