@@ -156,7 +156,7 @@ typedef struct km_explored {
     const int32_t *columns;         ///< `size` columns, from 0, ascending.
     int64_t size;                   ///< How many columns it has.
     int32_t k;                      ///< K, as it was asked for.
-    int32_t effective_k;            ///< Clusters that have points.
+    int32_t effective_k;            ///< Clusters that have points, of a weight above 0.
     int64_t restart;                ///< The best restart.
     int64_t restarts_agreed;        ///< Restarts whose inertia is within 1e-3 (relative) of the best.
     int64_t n_iter;                 ///< Updates of the best restart.

@@ -35,7 +35,7 @@ KM_API const char *km_scale_name(km_scale scale);
 /// One K: its best restart. Arrays belong to the result.
 typedef struct km_model {
     int32_t k;           ///< K, as it was asked for.
-    int32_t effective_k; ///< Clusters that have points.
+    int32_t effective_k; ///< Clusters that have points, of a weight above 0.
     int64_t restart;     ///< The best restart: the lowest of those whose inertias rounding cannot tell apart.
     int64_t restarts;    ///< Restarts that were run.
     /// Of these, those that found the same clusters as the best of them: its centroids within the stopping tolerance,
