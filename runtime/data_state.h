@@ -38,6 +38,8 @@ km_status km_data_create(km_data **out, const char *name, km_error *err);
 // Checks the weights of all points. `table` and `file` say where they come from; NULL: from memory.
 km_status km_data_check_weights(const double *weights, int64_t n, const km_table *table, const char *file,
                                 km_error *err);
+// Whether floats hold the weights: passes of float32 on a GPU have them so. KM_ERROR_DATA: they do not.
+km_status km_data_check_float_weights(const km_data *data, km_error *err);
 // The weights that the table has in a column.
 km_status km_data_take_weights(km_data *data, struct km_share *share, km_error *err);
 // The weights that a file has, one a row.

@@ -31,6 +31,18 @@ km_status km_data_check_weights(const double *weights, int64_t n, const km_table
     return KM_OK;
 }
 
+km_status km_data_check_float_weights(const km_data *data, km_error *err) {
+    const double least = 0x1p-60, most = 0x1p100; // room for what is far smaller, and for sums
+    const double *weights = km_data_weights(data);
+    double largest = 0;
+    for (int64_t i = 0; weights && i < data->n; i++) largest = fmax(largest, weights[i]);
+    if (!weights || (largest >= least && largest <= most)) return KM_OK;
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: the largest weight is %g, and float32 on a GPU takes 1e-18 to 1e30; multiply all "
+                   "weights by a power of ten, or use float64 or the CPU",
+                   km_data_name(data), largest);
+}
+
 // Weights of the kept points out of those of all rows, of which row `first` is the table's first. All 1 is the same as
 // none, and faster.
 static km_status keep_weights(km_data *data, double *weights, int64_t first, const char *file,

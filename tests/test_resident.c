@@ -159,6 +159,28 @@ START_TEST(a_fit_goes_where_they_lie) {
 }
 END_TEST
 
+// Passes of float32 have weights as floats: others are refused before anything is compiled.
+START_TEST(weights_that_floats_do_not_hold) {
+    static const double units[] = {1e-50, 1e60, 1};
+    static double weights[N];
+    const char *sentence = "float32 on a GPU takes 1e-18 to 1e30";
+    for (int i = 0; i < N; i++) weights[i] = units[_i / 2] * (1 + i % 3);
+    km_spec spec;
+    km_result *result = NULL;
+    points = ref_blobs(N, D, 5, 1.0, 3, KM_FLOAT64);
+    ck_assert_int_eq(km_data_from_memory(&data, points.x, N, D, KM_FLOAT64, 0, 0, weights, &err), KM_OK);
+    km_spec_init(&spec);
+    spec.type = _i % 2 ? KM_FLOAT64 : KM_FLOAT32;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..3", &err), KM_OK);
+    ck_assert_int_ne(km_fit(&result, &spec, data, NULL, &err), KM_OK); // this driver runs nothing
+    ck_assert_msg((strstr(err.text, sentence) != NULL) == (_i % 2 == 0 && _i < 4), "%s", err.text);
+    km_spec_clear(&spec);
+    km_data_destroy(&data);
+    ref_data_free(&points);
+}
+END_TEST
+
 // Points of many columns, mostly 0, are not packed on the host: nothing of them is looked at before they are loaded.
 START_TEST(zeros_stay_there) {
     enum { WIDE_N = 500, WIDE_D = 200 };
@@ -319,6 +341,7 @@ int main(void) {
     tcase_add_test(tests, other_memory_is_refused);
     suite_add_tcase(suite, tests);
     TCase *plans = tcase_create("plans");
+    tcase_add_loop_test(plans, weights_that_floats_do_not_hold, 0, 6);
     tcase_add_test(plans, several_stream);
     tcase_add_test(plans, as_many_as_pay);
     suite_add_tcase(suite, plans);

@@ -5,6 +5,7 @@
 #include "../../base/log.h"
 #include "../../base/size.h"
 #include "../data_refuse.h"
+#include "../data_state.h"
 #include "../memory.h"
 #include "../threads.h"
 #include "exploring.h"
@@ -37,6 +38,8 @@ static km_status build_table(explore *x) {
     KM_TRY(km_device_open(&x->device, x->ordinal, x->params->compiler, x->params->log, x->err));
     km_plan_params_init(&params.plan);
     params.plan.weighted = !is_cpu && km_data_weights(x->data);
+    if (params.plan.weighted && x->spec.type == KM_FLOAT32)
+        KM_TRY(km_data_check_float_weights(x->data, x->err));
     km_explore_module_params(&params.module, x);
     params.plan.points = km_data_points(x->data);
     int64_t threads = is_cpu ? x->device->facts.units : omp_get_num_procs(); // a GPU's are those that copy

@@ -11,6 +11,7 @@
 #include "../criteria/axes.h"
 #include "../criteria/criteria.h"
 #include "../csr.h"
+#include "../data_state.h"
 #include "../memory.h"
 #include "../module_state.h"
 #include "../pages.h"
@@ -395,6 +396,9 @@ km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls) {
 
 km_status km_fit_plan_fit(km_fit_job *f) {
     KM_TRY(km_fit_agree(f, km_fit_plan_within(&f->owner->result.plan, f, 0)));
+    const km_spec *planned = &f->owner->result.plan.spec;
+    if (planned->target.kind == KM_TARGET_CUDA && planned->type == KM_FLOAT32)
+        KM_TRY(km_fit_agree(f, km_data_check_float_weights(f->data, f->err)));
     int has_files = f->owner->result.plan.facts.scratch_from > 0;
     if (has_files || f->params->memory_max > 0) km_pages_bind(has_files ? f->params->scratch_dir : NULL);
     km_log_line(f->params->log, KM_LOG_INFO, "memory: a fit needs %.1f MiB, %.1f are free",
