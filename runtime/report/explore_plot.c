@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How often each column is among the best subsets, as a picture of bars.
+#include "../../base/text.h"
 #include "../explore/explored.h"
 #include "axis.h"
 #include "picture.h"
@@ -14,6 +15,8 @@
 #define BAR 18.0
 #define STEP 26.0
 #define TEXT_SIZE 13.0
+#define NUMBER_WIDTH 34.0
+enum { NAME_COLUMNS = 24 };
 
 static const km_colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, blue = {.12, .38, .66},
                        orange = {.85, .45, .1};
@@ -42,19 +45,22 @@ static void draw_bar(cairo_t *page, const km_explore_result *result, const km_ax
     double end = km_axis_place(axis, (double)result->among_best[c]);
     double chance = (double)result->in_subsets[c] / (double)result->count * (double)result->best;
     double mark = km_axis_place(axis, chance);
-    char text[200];
+    char text[512];
     km_use_colour(page, blue);
     cairo_rectangle(page, LEFT, y + (STEP - BAR) / 2, end - LEFT, BAR);
     cairo_fill(page);
     km_use_colour(page, ink);
     if (result->names)
-        snprintf(text, sizeof text, "%.26s", result->names[c]);
+        snprintf(text, sizeof text, "%s", result->names[c]);
     else
         snprintf(text, sizeof text, "column %lld", (long long)c + 1);
     km_text_plain(text);
+    km_text_shorten(text, NAME_COLUMNS);
     km_draw_text(page, text, LEFT - 8, y + STEP / 2 + TEXT_SIZE * .35, 1);
     snprintf(text, sizeof text, "%lld", (long long)result->among_best[c]);
-    km_draw_text(page, text, fmax(end, mark) + 6, y + STEP / 2 + TEXT_SIZE * .35, 0);
+    // At the end of its bar, but not across the mark.
+    double at = mark > end && mark < end + NUMBER_WIDTH ? mark + 6 : end + 6;
+    km_draw_text(page, text, at, y + STEP / 2 + TEXT_SIZE * .35, 0);
     km_use_colour(page, orange);
     cairo_set_line_width(page, 2);
     km_draw_line(page, mark, y + 2, mark, y + STEP - 2);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // The page, in points.
 #define PAGE_WIDTH 800.0
@@ -17,6 +18,7 @@
 #define TICK_SIZE 5.0
 #define TEXT_SIZE 13.0
 #define TITLE_SIZE 16.0
+enum { TEXT_MAX = 600 };
 
 static const km_colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, line_blue = {.12, .38, .66},
                        best_red = {.80, .20, .12};
@@ -24,7 +26,7 @@ static const km_colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, line_blue
 typedef struct panel {
     const km_result *result;
     const double *values; // one for each model, NaN: not defined
-    const char *title;
+    const char *title, *better;
     double top, bottom;
     km_axis x, y;
 } panel;
@@ -57,12 +59,20 @@ static void draw_x_ticks(cairo_t *page, const panel *p) {
     km_draw_line(page, PANEL_LEFT, p->bottom, PANEL_RIGHT, p->bottom);
 }
 
+// ", in 10" and the exponent, raised.
+static void add_power(char *text, size_t size, int exponent) {
+    static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+    char digits[16];
+    snprintf(digits, sizeof digits, "%d", exponent);
+    snprintf(text + strlen(text), size - strlen(text), ", in 10");
+    for (const char *c = digits; *c; c++)
+        snprintf(text + strlen(text), size - strlen(text), "%s", *c == '-' ? "⁻" : raised[*c - '0']);
+}
+
 static void draw_y_title(cairo_t *page, const panel *p) {
     char text[96];
-    if (p->y.exponent)
-        snprintf(text, sizeof text, "%s  [1e%d]", p->title, p->y.exponent);
-    else
-        snprintf(text, sizeof text, "%s", p->title);
+    snprintf(text, sizeof text, "%s%s", p->title, p->better);
+    if (p->y.exponent) add_power(text, sizeof text, p->y.exponent);
     cairo_save(page);
     cairo_translate(page, 20, (p->top + p->bottom) / 2);
     cairo_rotate(page, -M_PI / 2);
@@ -104,9 +114,10 @@ static void draw_values(cairo_t *page, const panel *p) {
 // The name of the best K goes to the side of the line that has room for it.
 static void draw_best_name(cairo_t *page, const panel *p, double x) {
     char text[48];
-    snprintf(text, sizeof text, "best K = %d", p->result->models[p->result->selection.best].k);
+    snprintf(text, sizeof text, "best K%s = %d", p->result->selection.clustered ? "" : " of the list",
+             p->result->models[p->result->selection.best].k);
     km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_BOLD);
-    int left = x > PANEL_RIGHT - 110;
+    int left = x > PANEL_RIGHT - 180;
     km_draw_text(page, text, left ? x - 7 : x + 7, p->top + TEXT_SIZE - 2, left);
     km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
 }
@@ -144,7 +155,8 @@ static void draw_panel(cairo_t *page, const panel *p) {
 
 static panel make_panel(const km_result *result, const double *values, const char *title, double top,
                         double bottom) {
-    panel p = {.result = result, .values = values, .title = title, .top = top, .bottom = bottom};
+    panel p = {
+        .result = result, .values = values, .title = title, .better = "", .top = top, .bottom = bottom};
     p.x = km_axis_of_k(result->models[0].k, result->models[result->models_count - 1].k, PANEL_LEFT,
                        PANEL_RIGHT, 12);
     // The best K's name has the space above the highest value.
@@ -152,8 +164,15 @@ static panel make_panel(const km_result *result, const double *values, const cha
     return p;
 }
 
+// Why this K; that there are no clusters comes first.
+static void reason_text(char *text, size_t size, const km_result *result) {
+    const km_selection *selection = &result->selection;
+    snprintf(text, size, "%s%s", selection->clustered ? "" : "The data look like no clusters; of the list, ",
+             selection->reason);
+}
+
 static void draw_head(cairo_t *page, const km_result *result) {
-    char text[160];
+    char text[TEXT_MAX];
     snprintf(text, sizeof text, "k-means of %lld points with %lld feature%s, %lld restart%s of each K",
              (long long)result->n, (long long)result->d, result->d == 1 ? "" : "s", (long long)result->n_init,
              result->n_init == 1 ? "" : "s");
@@ -161,7 +180,8 @@ static void draw_head(cairo_t *page, const km_result *result) {
     km_use_font(page, TITLE_SIZE, CAIRO_FONT_WEIGHT_BOLD);
     km_draw_fitted(page, text, PANEL_LEFT, 30, PANEL_RIGHT - PANEL_LEFT, TITLE_SIZE);
     km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
-    km_draw_fitted(page, result->selection.reason, PANEL_LEFT, 51, PANEL_RIGHT - PANEL_LEFT, TEXT_SIZE);
+    reason_text(text, sizeof text, result);
+    km_draw_fitted(page, text, PANEL_LEFT, 51, PANEL_RIGHT - PANEL_LEFT, TEXT_SIZE);
 }
 
 typedef struct sheet {
@@ -179,6 +199,8 @@ static void draw_page(cairo_t *page, const void *what) {
     draw_panel(page, &upper);
     for (int64_t m = 0; m < result->models_count; m++) values[m] = result->models[m].scores[criterion];
     panel lower = make_panel(result, values, km_criterion_title(criterion), 344, 574);
+    if (km_criterion_best(criterion) == KM_BEST_MAX) lower.better = ", higher is better";
+    if (km_criterion_best(criterion) == KM_BEST_MIN) lower.better = ", lower is better";
     draw_panel(page, &lower);
     km_draw_text(page, "number of clusters K", (PANEL_LEFT + PANEL_RIGHT) / 2, 618, .5);
 }
@@ -187,7 +209,15 @@ km_status km_result_plot(const char *path, const km_result *result, km_error *er
     double *values = malloc((size_t)result->models_count * sizeof *values);
     if (!values) return km_fail_memory(err, "the picture", result->models_count * (int64_t)sizeof *values);
     const sheet what = {result, values};
-    const km_picture picture = {PAGE_WIDTH, PAGE_HEIGHT, draw_page, &what, NULL, NULL};
+    char words[TEXT_MAX];
+    reason_text(words, sizeof words, result);
+    km_text_plain(words);
+    const km_picture picture = {PAGE_WIDTH,
+                                PAGE_HEIGHT,
+                                draw_page,
+                                &what,
+                                "Inertia and the deciding criterion over the number of clusters K",
+                                words};
     km_status status = km_picture_write(path, &picture, err);
     free(values);
     return status;
