@@ -490,7 +490,7 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
         END { exit !(whole > 0 && sum > whole - 1 && sum < whole + 1) }' "$work/stderr"
     run 0 fit "$iris" -k 3 --min-changes 5 --init random --criterion davies_bouldin
     run 0 fit "$iris" -k 1..4 --criteria gap --gap-box principal --gap-references 3 -v --json gap.json
-    in_stdout 'best K = 2: K = 2 is the largest that two criteria or more prefer'
+    in_stdout 'best K = 2: the largest that two criteria or more prefer'
     expect "the gap has standard errors" grep -q '"gap": 0' gap.json
     # Points without clusters: the sentence first, the files all the same, and exit 0.
     awk 'BEGIN { srand(1); for (i = 0; i < 900; i++) print rand() "," rand() }' >uniform.csv
@@ -1961,6 +1961,17 @@ assert [codes[2 * i + 1] for i in range(600)] == list(labels)'
     # All columns but the outcome, where none are named.
     python '
 for i in range(60): print(i % 7, i % 11, i % 13, int(i % 7 > 3), sep=",")' >"$work/in/plain.csv"
+    # Names that begin alike, and one of wide characters: each can be told, and columns stay straight.
+    local straight='{ gsub(/年間売上高/, "1234567890"); if (length($0) != (w = w ? w : length($0))) exit 1 }'
+    awk 'BEGIN { n = "yearly turnover of all the shops of the region "; print n "north," n "south,年間売上高,x"
+        srand(2); for (i = 0; i < 90; i++) print rand() + i % 3 "," rand() "," rand() "," rand() }' >names.csv
+    run 0 explore names.csv --choose 2 -k 3
+    in_stdout '^ +[0-9]+  yearly.*\.\.\..*north, yearly.*\.\.\..*south '
+    in_stdout '^  yearly .*\.\.\..*region south +[1-9]'
+    expect "columns are ragged" awk "/^ +[0-9]+  /$straight" "$work/stdout"
+    run 0 data names.csv
+    expect "columns are ragged" awk "/^[*]/$straight" "$work/stdout"
+    rm names.csv
     run 0 explore "$work/in/plain.csv" --outcome 4 --choose 1 -k 3
     in_stdout '^3 of 3 subsets of 3 columns'
     in_stdout '^     1  1 '

@@ -100,20 +100,6 @@ km_status km_explore_rank(km_explore_owner *out, km_error *err) {
     return KM_OK;
 }
 
-void km_explored_text(char *text, int64_t size, const km_explore_result *result, const km_explored *subset) {
-    int64_t at = 0;
-    text[0] = 0;
-    for (int64_t f = 0; f < subset->size && at < size - 1; f++) {
-        const char *before = f ? ", " : "";
-        int added =
-            result->names
-                ? snprintf(text + at, (size_t)(size - at), "%s%s", before, result->names[subset->columns[f]])
-                : snprintf(text + at, (size_t)(size - at), "%s%d", before, subset->columns[f] + 1);
-        at += added;
-    }
-    if (at >= size && size > 4) memcpy(text + size - 4, "...", 4);
-}
-
 // Models ------------------------------------------------------------------------------------------------------
 
 km_status km_explore_write_model(const char *path, const km_explore_result *result, int64_t index,

@@ -22,7 +22,4 @@ km_status km_explore_keep_names(km_explore_owner *out, const km_data *data, km_e
 km_status km_explore_rank(km_explore_owner *out, km_error *err);
 km_rank_needs km_rank_needs_of(km_rank rank);
 
-// "a, b, c": the names of a subset's columns, or their numbers; cut to `size`.
-void km_explored_text(char *text, int64_t size, const km_explore_result *result, const km_explored *subset);
-
 #endif

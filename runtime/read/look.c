@@ -199,31 +199,53 @@ static void write_value(char text[KM_DATE_SIZE], const km_column *column, double
         snprintf(text, KM_DATE_SIZE, "%.10g", value);
 }
 
+// A column's name as it is shown; the caller's to free. NULL: no memory.
+static char *shown_name(const km_column *column) {
+    enum { NAME_MAX_COLUMNS = 36 };
+    char *name = strdup(column->name ? column->name : "-");
+    if (!name) return NULL;
+    km_text_plain(name);
+    km_text_shorten(name, NAME_MAX_COLUMNS);
+    return name;
+}
+
+static void add_column(km_text *text, const km_column *c, const char *name, int64_t width) {
+    char low[KM_DATE_SIZE], high[KM_DATE_SIZE], different[24] = "-";
+    write_value(low, c, c->low);
+    write_value(high, c, c->high);
+    if (c->different >= 0) snprintf(different, sizeof different, "%" PRId64, c->different);
+    if (c->different < 0 && c->kind == KM_COLUMN_TEXT)
+        snprintf(different, sizeof different, "> %d", KM_CATEGORIES_MAX);
+    km_text_printf(text, "%s%3" PRId64 " ", c->is_used ? "*" : " ", c->number);
+    km_text_pad(text, name, width);
+    km_text_printf(text, " %-9s %10" PRId64 " %9s %11s %11s\n", km_kind_name(c->kind), c->missing, different,
+                   low, high);
+    if (c->wrong)
+        km_text_printf(text, "     %" PRId64 " cells of it are no numbers, and a fit refuses them\n",
+                       c->wrong);
+}
+
 km_status km_columns_to_table(char **out, const km_columns *columns, km_error *err) {
     km_text text = {0};
-    int64_t used = 0;
-    for (int64_t f = 0; f < columns->count; f++) used += columns->columns[f].is_used;
+    int64_t used = 0, width = 20; // of the names, which are shown up to their widest
+    for (int64_t f = 0; f < columns->count; f++) {
+        char *name = shown_name(&columns->columns[f]);
+        used += columns->columns[f].is_used;
+        width = name ? km_max(width, km_text_columns(name)) : width;
+        free(name);
+    }
     km_text_printf(&text,
                    "%s: %" PRId64 " rows, %" PRId64 " columns, of which a fit uses %" PRId64 " (*)\n\n",
                    columns->file, columns->rows, columns->count, used);
-    km_text_printf(&text, "     %-20s %-9s %10s %9s %11s %11s\n", "name", "kind", "missing", "different",
-                   "from", "to");
+    km_text_printf(&text, "     %-*s %-9s %10s %9s %11s %11s\n", (int)width, "name", "kind", "missing",
+                   "different", "from", "to");
     for (int64_t f = 0; f < columns->count; f++) {
-        const km_column *c = &columns->columns[f];
-        char low[KM_DATE_SIZE], high[KM_DATE_SIZE], different[24] = "-", name[64];
-        write_value(low, c, c->low);
-        write_value(high, c, c->high);
-        snprintf(name, sizeof name, "%.60s", c->name ? c->name : "-");
-        km_text_plain(name);
-        if (c->different >= 0) snprintf(different, sizeof different, "%" PRId64, c->different);
-        if (c->different < 0 && c->kind == KM_COLUMN_TEXT)
-            snprintf(different, sizeof different, "> %d", KM_CATEGORIES_MAX);
-        km_text_printf(&text, "%s%3" PRId64 " %-20s %-9s %10" PRId64 " %9s %11s %11s\n",
-                       c->is_used ? "*" : " ", c->number, name, km_kind_name(c->kind), c->missing, different,
-                       low, high);
-        if (c->wrong)
-            km_text_printf(&text, "     %" PRId64 " cells of it are no numbers, and a fit refuses them\n",
-                           c->wrong);
+        char *name = shown_name(&columns->columns[f]);
+        if (name)
+            add_column(&text, &columns->columns[f], name, width);
+        else
+            text.failed = 1;
+        free(name);
     }
     return km_text_take(out, &text, err);
 }

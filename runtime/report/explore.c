@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What km_explore found, as JSON (docs/explore.schema.json is its contract) and as a table for people.
 #include "../../base/error.h"
+#include "../../base/size.h"
 #include "../../base/text.h"
 #include "../explore/explored.h"
 #include "../json.h"
@@ -153,7 +154,7 @@ km_status km_explore_to_json(char **out, const km_explore_result *result, km_err
 
 // Table -------------------------------------------------------------------------------------------------------
 
-enum { NAMES_WIDTH = 44, NAMES_LEAST = 16, BAR_WIDTH = 24, LINE_WIDTH = 80 };
+enum { NAMES_WIDTH = 44, NAMES_LEAST = 16, BAR_NAME = 32, BAR_WIDTH = 24, LINE_WIDTH = 80 };
 
 // Figures that the table shows beside the one that decides.
 static const struct {
@@ -191,13 +192,56 @@ static void head(km_text *text, const km_explore_result *result) {
     km_text_puts(text, "\n");
 }
 
+// A column's name as it is shown, or its number; the caller's to free. NULL: no memory.
+static char *column_name(const km_explore_result *result, int64_t c) {
+    km_text text = {0};
+    char *name;
+    if (result->names)
+        km_text_puts(&text, result->names[c]);
+    else
+        km_text_printf(&text, "%lld", (long long)c + 1);
+    if (km_text_take(&name, &text, NULL) != KM_OK) return NULL;
+    km_text_plain(name);
+    return name;
+}
+
+// How wide "a, b, c" is with each name cut to `most`.
+static int64_t list_width(char *const *names, int64_t count, int64_t most) {
+    int64_t width = 2 * (count - 1);
+    for (int64_t i = 0; i < count; i++) width += km_min(km_text_columns(names[i]), most);
+    return width;
+}
+
+// "a, b, c": the longest names are cut until all have room, so that each column can be told; where they are too many,
+// the end of the list is.
+static void columns_list(km_text *text, const km_explore_result *result, const km_explored *subset,
+                         int64_t width) {
+    enum { LEAST = 8 };
+    km_text list = {0};
+    char **names = calloc((size_t)subset->size, sizeof *names);
+    int failed = !names;
+    for (int64_t f = 0; !failed && f < subset->size; f++)
+        failed = !(names[f] = column_name(result, subset->columns[f]));
+    int64_t most = width;
+    while (!failed && most > LEAST && list_width(names, subset->size, most) > width) most--;
+    for (int64_t f = 0; !failed && f < subset->size; f++) {
+        km_text_shorten(names[f], most);
+        km_text_printf(&list, "%s%s", f ? ", " : "", names[f]);
+    }
+    failed |= list.failed;
+    if (!failed) km_text_shorten(list.data, width);
+    if (!failed) km_text_pad(text, list.data, width);
+    text->failed |= failed;
+    for (int64_t f = 0; names && f < subset->size; f++) free(names[f]);
+    free(names);
+    km_text_clear(&list);
+}
+
 static void row(km_text *text, const km_explore_result *result, int64_t at) {
-    char names[NAMES_WIDTH + 1];
-    int width = names_width(result);
     const km_explored *subset = &result->subsets[result->ranking[at]];
-    km_explored_text(names, width + 1, result, subset);
-    km_text_plain(names);
-    km_text_printf(text, "%6lld  %-*s  %3d", (long long)at + 1, width, names, subset->k);
+    km_text_printf(text, "%6lld  ", (long long)at + 1);
+    columns_list(text, result, subset, names_width(result));
+    km_text_printf(text, "  %3d", subset->k);
     if (shows_calinski(result)) km_text_printf(text, "  %10.4g", subset->figures[KM_RANK_calinski_harabasz]);
     for (int s = 0; s < SHOWN_COUNT; s++) {
         if (!is_defined(result, shown[s].rank)) continue;
@@ -212,16 +256,19 @@ static void row(km_text *text, const km_explore_result *result, int64_t at) {
 
 static void bar(km_text *text, const km_explore_result *result, int64_t c, int looks) {
     const char *full = looks & KM_TABLE_UTF8 ? "\u2588" : "#";
-    char name[32];
-    if (result->names)
-        snprintf(name, sizeof name, "%.24s", result->names[c]);
-    else
-        snprintf(name, sizeof name, "%lld", (long long)c + 1);
-    km_text_plain(name);
-    km_text_printf(text, "  %-24s %4lld ", name, (long long)result->among_best[c]);
+    char *name = column_name(result, c);
+    if (!name) {
+        text->failed = 1;
+        return;
+    }
+    km_text_shorten(name, BAR_NAME);
+    km_text_puts(text, "  ");
+    km_text_pad(text, name, BAR_NAME);
+    km_text_printf(text, " %4lld ", (long long)result->among_best[c]);
     int64_t width = (BAR_WIDTH * result->among_best[c] + result->best - 1) / result->best;
     for (int64_t i = 0; i < width; i++) km_text_puts(text, full);
     km_text_puts(text, "\n");
+    free(name);
 }
 
 // The column that most of the best subsets have comes first; those that none has are counted.
