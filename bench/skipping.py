@@ -100,7 +100,13 @@ def joined(rows, least_ms=1.0):
 
 
 def picture(path, file):
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
+
+    class Plain(ticker.LogFormatter):
+        """0.3 rather than 3 x 10^-1."""
+
+        def _num_to_string(self, x, *_range):
+            return f"{x:g}"
 
     pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "kmgen"})
     with open(file, encoding="utf-8") as stream:
@@ -113,6 +119,9 @@ def picture(path, file):
                       where="pre", color=COLOURS[algorithm], label=algorithm)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(Plain())
+            axis.set_minor_formatter(Plain())
         axes.set_xlabel("update")
         axes.set_title(f"{shape['n']:,} x {shape['d']}, K = {shape['k']:,}", fontsize=10)
         axes.grid(True, which="major", linewidth=0.4)

@@ -77,7 +77,8 @@ static int is_utf8(void) {
 }
 
 int cli_table_looks(void) {
-    return (cli_colour() ? KM_TABLE_COLOUR : 0) | (is_utf8() ? KM_TABLE_UTF8 : 0);
+    return (cli_colour() ? KM_TABLE_COLOUR : 0) | (is_utf8() ? KM_TABLE_UTF8 : 0) |
+           KM_TABLE_WIDTH(cli_width(STDOUT_FILENO));
 }
 
 static void log_line(void *user, km_log_level level, const char *text) {

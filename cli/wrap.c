@@ -50,7 +50,8 @@ static void print_line(FILE *stream, const char *line, const char *end, int widt
         while (at < end) {
             int columns, size = step(at, end, &columns);
             if (column + columns > width) break;
-            if (*at == ' ' && column > indent) space = at;
+            // "K = 3" is one word.
+            if (*at == ' ' && column > indent && at[-1] != '=' && at[1] != '=') space = at;
             column += columns;
             at += size;
         }

@@ -109,7 +109,7 @@ static km_status say_missing(const km_data *data, const km_data_params *params, 
         missing += data->table.missing[f];
     if (!missing || data->is_piece) return KM_OK;
     KM_TRY(km_missing_counts(&counts, &data->table, NULL, err));
-    km_log_line(params->log, KM_LOG_INFO, "%s: missing values %s: %s", data->name,
+    km_log_line(params->log, KM_LOG_INFO, "%s: missing values %s, cells of each column: %s", data->name,
                 data->kept ? "leave their rows out" : "are filled in", counts);
     km_text_free(counts);
     return KM_OK;

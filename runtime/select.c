@@ -575,6 +575,13 @@ static int votes_for(const km_selection *selection, int64_t k) {
     return votes;
 }
 
+// Criteria that prefer some K, of those that count.
+static int voters_count(const km_selection *selection) {
+    int count = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) count += is_counted(c) && selection->votes[c] >= 0;
+    return count;
+}
+
 // The most votes that any K has.
 static int most_votes(const km_selection *selection, const km_score_input *models, int64_t count) {
     int most = 0;
@@ -614,9 +621,9 @@ static int select_auto(km_selection *out, const km_score_input *models, const do
         out->best = agreed;
         out->criterion = first_voter(out, k);
         snprintf(out->reason, sizeof out->reason,
-                 "K = %lld is the largest that two criteria or more prefer (%d do) and at which no two "
-                 "neighbouring clusters are one hump of points",
-                 (long long)k, votes_for(out, k));
+                 "K = %lld is the largest that two criteria or more prefer (%d of the %d that vote) and "
+                 "at which no two neighbouring clusters are one hump of points",
+                 (long long)k, votes_for(out, k), voters_count(out));
         return 1;
     }
     if (vote < 0) return 0;

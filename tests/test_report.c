@@ -480,19 +480,20 @@ START_TEST(table_text) {
     sample_select(s, KM_CRITERION_calinski_harabasz);
     char *text = to_table(&s->result, 0, 0);
     ck_assert_str_eq(
-        text, "150 points, 4 features, float64 on cpu:avx2; 10 restarts, seed 42; 36 passes, 12 ms\n"
-              "\n"
-              "               Calinski-                        restarts  refined  smallest\n"
-              "   K  inertia   Harabasz            iterations    agreed       by   cluster\n"
-              "   2   284.29     510.12  .                 4      10/10        -        75\n"
-              "   3   167.82          -                    5       9/10        -        50\n"
-              "*  4   115.46     560.12  ########          6+      8/10    1.0 %        37\n"
-              "\n"
-              "1 of 3 K were not iterated until nothing moved: refinement had used its share\n"
-              "\n"
-              "best K = 4: Calinski-Harabasz is highest at K = 4: 560.125, and next at K = 2: 510.125\n"
-              "votes: K = 4 by Calinski-Harabasz, BIC, AIC, WB index, PBM; K = 2 by simplified silhouette, "
-              "Xie-Beni; K = 3 by Davies-Bouldin; none by Hartigan, Krzanowski-Lai, valley\n");
+        text,
+        "150 points, 4 features, float64 on cpu:avx2; 10 restarts, seed 42; 36 passes, 12 ms\n"
+        "\n"
+        "               Calinski-                        restarts  refined  smallest\n"
+        "   K  inertia   Harabasz            iterations    agreed       by   cluster\n"
+        "   2   284.29     510.12  .                 4      10/10        -        75\n"
+        "   3   167.82          -                    5       9/10        -        50\n"
+        "*  4   115.46     560.12  ########          6+      8/10    1.0 %        37\n"
+        "\n"
+        "1 of 3 K were not iterated until nothing moved: refinement had used its share\n"
+        "\n"
+        "best K = 4: Calinski-Harabasz is highest at K = 4: 560.125, and next at K = 2: 510.125\n"
+        "preferred: K = 4 by Calinski-Harabasz, BIC, AIC, WB index, PBM; K = 2 by simplified silhouette, "
+        "Xie-Beni; K = 3 by Davies-Bouldin; none by Hartigan, Krzanowski-Lai, valley\n");
     km_text_free(text);
     sample_free(s);
 }
@@ -628,7 +629,7 @@ START_TEST(table_of_measured_criteria) {
     km_text_free(text);
     s->result.criteria = 1 << KM_CRITERION_krzanowski_lai; // of which no score is defined
     text = to_table(&s->result, 0, 1);
-    ck_assert_ptr_nonnull(strstr(text, "votes: none, no criterion is defined here"));
+    ck_assert_ptr_nonnull(strstr(text, "preferred: none, no criterion is defined here"));
     ck_assert_ptr_null(strstr(text, "Hartigan"));
     km_text_free(text);
     sample_free(s);
@@ -658,6 +659,55 @@ START_TEST(table_of_all_criteria) {
                                                          : title),
                       "%s", title);
     }
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+// A terminal's width instead of 80; the parts of a narrow one begin with K, and all criteria fit
+// into one part of a wide one.
+START_TEST(table_width) {
+    sample *s = sample_make(2, 1, 3, 4);
+    static const int widths[] = {30, 40, 80, 400}, parts[] = {3, 2, 1, 2};
+    s->models[0].refined = 1;
+    for (int w = 0; w < 4; w++) {
+        char *text = to_table(&s->result, KM_TABLE_WIDTH(widths[w]) | KM_TABLE_UTF8, w == 3),
+             *end = strstr(text, "\nbest");
+        int best_rows = 0;
+        for (const char *line = strstr(text, "\n\n") + 2; line < end; line = strchr(line, '\n') + 1) {
+            int columns = 0;
+            for (const char *c = line; *c != '\n'; c++) columns += (*c & 0xc0) != 0x80;
+            if (*line != ' ' && *line != '*') continue; // a sentence
+            ck_assert_msg(columns <= widths[w], "%d: %s", widths[w], text);
+            best_rows += *line == '*';
+        }
+        ck_assert_msg(best_rows == parts[w], "%d: %s", widths[w], text);
+        km_text_free(text);
+    }
+    sample_free(s);
+}
+END_TEST
+
+// One point is no points; long times are seconds; what refinement gained is not of a size that says nothing.
+START_TEST(table_words) {
+    sample *s = sample_make(2, 1, 3, 4);
+    s->result.n = s->result.d = 1;
+    s->result.timing.total_ms = 13579;
+    double before = s->models[2].inertia * (1 + 1e-7);
+    s->models[2].refined = 1;
+    s->models[2].restart_inertia = &before;
+    s->models[2].restart = 0;
+    snprintf(s->result.selection.reason, sizeof s->result.selection.reason,
+             "K = %d is the only one in the list", s->models[s->result.selection.best].k);
+    char *text = to_table(&s->result, 0, 0);
+    ck_assert_msg(strncmp(text, "1 point, 1 feature, ", 20) == 0, "%s", text);
+    ck_assert_ptr_nonnull(strstr(text, "passes, 13.6 s\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  <0.1 %"));
+    ck_assert_ptr_nonnull(strstr(text, ": the only one in the list\npreferred: "));
+    km_text_free(text);
+    s->models[s->result.selection.best].scores[KM_CRITERION_wb] = 0; // no inertia is left
+    text = to_table(&s->result, 0, 0);
+    ck_assert_ptr_null(strstr(text, "preferred"));
     km_text_free(text);
     sample_free(s);
 }
@@ -746,6 +796,24 @@ START_TEST(pictures) {
     draw(&s->result, "plot.svg", "<?xml", "</svg>\n");
     draw(&s->result, "plot.PNG", "\x89PNG", "IEND\xae\x42\x60\x82");
     draw(&s->result, "plot.pdf", "%PDF-1.", "%%EOF\n");
+    sample_free(s);
+}
+END_TEST
+
+// Who sees the picture alone is told, too; so is who has it read out.
+START_TEST(picture_of_no_clusters) {
+    sample *s = sample_make(2, 1, 3, 4);
+    for (int clustered = 0; clustered < 2; clustered++) {
+        char *text;
+        int64_t size;
+        s->result.selection.clustered = clustered;
+        ck_assert_int_eq(km_result_plot("plot.svg", &s->result, NULL), KM_OK);
+        ck_assert_int_eq(km_file_read(&text, &size, "plot.svg", 0, NULL), KM_OK);
+        ck_assert_ptr_nonnull(strstr(text, "<title>Inertia and the deciding criterion"));
+        ck_assert_int_eq(strstr(text, "<desc>The data look like no clusters; ") == NULL, clustered);
+        km_text_free(text);
+        unlink("plot.svg");
+    }
     sample_free(s);
 }
 END_TEST
@@ -884,6 +952,8 @@ int main(void) {
     tcase_add_loop_test(table, table_of_odd_numbers, 0, 5);
     tcase_add_test(table, table_verbose);
     tcase_add_test(table, table_of_another_criterion);
+    tcase_add_test(table, table_width);
+    tcase_add_test(table, table_words);
     tcase_add_test(table, table_of_measured_criteria);
     tcase_add_test(table, table_of_all_criteria);
     tcase_add_test(table, table_of_no_clusters);
@@ -895,6 +965,7 @@ int main(void) {
     if (km_built_with(KM_PART_CAIRO)) {
         tcase_add_loop_test(plot, pictures, 0, 11);
         tcase_add_test(plot, bad_names);
+        tcase_add_test(plot, picture_of_no_clusters);
         tcase_add_test(plot, full_disk);
 #if KM_TEST_MALLOC
         tcase_add_loop_test(plot, no_memory, 0, 3);

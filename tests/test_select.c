@@ -572,8 +572,8 @@ START_TEST(auto_takes_the_largest_that_two_prefer) {
     ck_assert_int_eq(s.votes[KM_CRITERION_wb], 6);
     ck_assert_int_eq(s.criterion, KM_CRITERION_calinski_harabasz);
     ck_assert_str_eq(s.reason,
-                     "K = 3 is the largest that two criteria or more prefer (3 do) and at which no two "
-                     "neighbouring clusters are one hump of points");
+                     "K = 3 is the largest that two criteria or more prefer (3 of the 9 that vote) and "
+                     "at which no two neighbouring clusters are one hump of points");
     s = select_first(2, apart, KM_CRITERION_AUTO);
     ck_assert_int_eq(s.best, 1);
     s = select_with_valleys(one_hump, KM_CRITERION_AUTO); // the largest is out; 4 and 5 have one vote at most

@@ -157,8 +157,12 @@ typedef enum km_table_looks {
     KM_TABLE_UTF8 = 2,   ///< Bars of block characters; else of '#'.
 } km_table_looks;
 
-/// The result as a table for people, a row a K, with a bar for what decides where 80 columns have space for it.
-/// `looks`: bits of km_table_looks; `verbose` non-zero: a column for each criterion. The text is the caller's:
+/// To be joined with km_table_looks: the width of the reader's terminal, 1 to 10000 characters; columns that do not fit
+/// go on below. Without it 80.
+#define KM_TABLE_WIDTH(columns) ((columns)*256)
+
+/// The result as a table for people, a row a K, with a bar for what decides where there is space for it. `looks`: bits
+/// of km_table_looks and KM_TABLE_WIDTH; `verbose` non-zero: a column for each criterion. The text is the caller's:
 /// km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_result_to_table(char **out, const km_result *result, int looks, int verbose,
                                     km_error *err);

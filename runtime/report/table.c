@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 8, BAR_MAX = 8, BAR_MIN = 3, WIDTH_MAX = 80 };
+enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 8, BAR_MAX = 8, BAR_MIN = 3, WIDTH = 80 };
 
 // Cells of text, right-aligned under a heading of two lines; widths are in characters.
 typedef struct column {
@@ -29,7 +29,7 @@ typedef struct sheet {
 
 typedef struct style {
     const char *best, *plain; // ANSI, or ""
-    int utf8;
+    int utf8, width;
 } style;
 
 // Sheet ------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ static void fill_bar(char *cell, double share, int width, int utf8) {
 
 // Bars get what the other columns leave of a terminal's width; too short ones are left out.
 static void fit_bars(sheet *g, const style *look) {
-    int width = WIDTH_MAX - 1;
+    int width = look->width - 1;
     if (!g->bar) return;
     for (int64_t i = 0; i < g->columns_count; i++) width -= 2 + g->columns[i].width;
     column *c = &g->columns[g->bar];
@@ -138,7 +138,7 @@ static void sheet_print(km_text *text, sheet *g, int64_t best, const style *look
         int width = 1 + 2 + g->columns[0].width;
         for (; to < g->columns_count; to++) {
             width += 2 + g->columns[to].width;
-            if (width > WIDTH_MAX && to > from) break;
+            if (width > look->width && to > from) break;
         }
         if (from > 1) km_text_puts(text, "\n");
         print_part(text, g, from, to, best, look);
@@ -200,7 +200,8 @@ static void add_inertia(sheet *g, const km_result *result, double *scratch) {
 // The standard error behind a score that a sample or random draws gave.
 static void add_error(char *cell, double error) {
     size_t used = strlen(cell);
-    if (!isnan(error)) snprintf(cell + used, CELL - used, " +-%.2g", error);
+    if (!isnan(error)) // two digits, a last 0 among them
+        snprintf(cell + used, CELL - used, error == 0 || error >= 10 ? " +-%.3g" : " +-%#.2g", error);
 }
 
 static int is_computed(const km_result *result, int criterion) {
@@ -268,7 +269,7 @@ static void add_refined(sheet *g, const km_result *result) {
         double before = model->restart_inertia ? model->restart_inertia[model->restart] : 0;
         double gain = 100 * (1 - model->inertia / before);
         if (model->refined && before > 0)
-            snprintf(c->cells[m], CELL, gain >= .1 ? "%.1f %%" : "%.0e %%", gain);
+            snprintf(c->cells[m], CELL, gain >= .05 ? "%.1f %%" : "<0.1 %%", gain);
         else
             snprintf(c->cells[m], CELL, "-");
     }
@@ -297,12 +298,14 @@ static void mark_vote(column *c, const km_result *result, km_criterion criterion
 // Parts of the report ---------------------------------------------------------------------------------------
 
 static void print_head(km_text *text, const km_result *result) {
+    double ms = result->timing.total_ms;
     km_text_printf(
-        text, "%lld points, %lld features, %s on %s; %lld restart%s, seed %llu; %lld passes, %.*f ms\n\n",
-        (long long)result->n, (long long)result->d, result->type == KM_FLOAT64 ? "float64" : "float32",
-        result->target, (long long)result->n_init, result->n_init == 1 ? "" : "s",
-        (unsigned long long)result->seed, (long long)result->passes + (long long)result->refine_passes,
-        result->timing.total_ms < 10 ? 1 : 0, result->timing.total_ms);
+        text, "%lld point%s, %lld feature%s, %s on %s; %lld restart%s, seed %llu; %lld passes, %.*f %s\n\n",
+        (long long)result->n, result->n == 1 ? "" : "s", (long long)result->d, result->d == 1 ? "" : "s",
+        result->type == KM_FLOAT64 ? "float64" : "float32", result->target, (long long)result->n_init,
+        result->n_init == 1 ? "" : "s", (unsigned long long)result->seed,
+        (long long)result->passes + (long long)result->refine_passes, ms < 10 || ms >= 1e4 ? 1 : 0,
+        ms < 1e4 ? ms : ms / 1e3, ms < 1e4 ? "ms" : "s");
 }
 
 static void print_main(km_text *text, const km_result *result, double *scratch, const style *look) {
@@ -360,9 +363,11 @@ static void print_voters(km_text *text, const km_result *result, int64_t k) {
     }
 }
 
-// Ks by falling number of votes, each with its voters.
+// Ks by the number of criteria that prefer them, the most first, each with these.
 static void print_votes(km_text *text, const km_result *result) {
-    const char *before = "votes: ";
+    const char *before = "preferred: ";
+    // No inertia is left: the reason has said that criteria say nothing.
+    if (result->models[result->selection.best].scores[KM_CRITERION_wb] == 0) return;
     for (int64_t votes = KM_CRITERION_COUNT; votes > 0; votes--) {
         for (int64_t m = 0; m < result->models_count; m++) {
             if (votes_count(result, result->models[m].k) != votes) continue;
@@ -374,7 +379,7 @@ static void print_votes(km_text *text, const km_result *result) {
     int64_t computed = 0;
     for (int c = 0; c < KM_CRITERION_COUNT; c++) computed += is_computed(result, c);
     if (votes_count(result, -1) == computed) {
-        km_text_puts(text, "votes: none, no criterion is defined here");
+        km_text_puts(text, "preferred: none, no criterion is defined here");
     } else if (votes_count(result, -1) > 0) {
         km_text_puts(text, "; none by");
         print_voters(text, result, -1);
@@ -408,16 +413,20 @@ static void print_rest(km_text *text, const km_result *result) {
 
 static void print_choice(km_text *text, const km_result *result, const style *look) {
     const km_selection *selection = &result->selection;
+    char said[32]; // what this line and the reason would both begin with
+    int size = snprintf(said, sizeof said, "K = %d is ", result->models[selection->best].k);
+    if (strncmp(selection->reason, said, (size_t)size) != 0) size = 0;
     if (!selection->clustered)
         km_text_puts(
             text, "\nno clusters: no valley of lower density parts any two neighbouring clusters of any K");
     km_text_printf(text, "\n%sbest K%s = %d%s: %s\n", look->best, selection->clustered ? "" : " of the list",
-                   result->models[selection->best].k, look->plain, selection->reason);
+                   result->models[selection->best].k, look->plain, selection->reason + size);
 }
 
 km_status km_result_to_table(char **out, const km_result *result, int looks, int verbose, km_error *err) {
     int colour = looks & KM_TABLE_COLOUR;
-    const style with = {colour ? "\033[1;32m" : "", colour ? "\033[0m" : "", looks & KM_TABLE_UTF8},
+    const style with = {colour ? "\033[1;32m" : "", colour ? "\033[0m" : "", looks & KM_TABLE_UTF8,
+                        looks >= KM_TABLE_WIDTH(1) ? looks / KM_TABLE_WIDTH(1) : WIDTH},
                 *look = &with;
     *out = NULL;
     double *scratch = malloc((size_t)result->models_count * sizeof *scratch);
