@@ -264,12 +264,14 @@ void cli_times_begin(void);
 double cli_now_ms(void);
 void cli_times_show(const km_timing *timing, double open_ms, double write_ms);
 
-// Ctrl-C and SIGTERM: caught, a flag is set and cli_progress returns non-zero; a second one ends the program.
+// Ctrl-C and SIGTERM: caught, a flag is set and cli_progress returns non-zero; a second one ends the program. Ranks
+// catch SIGUSR1 too, which launchers hand on where they end the ranks themselves at the others.
 void cli_interrupts_catch(void);
 void cli_interrupts_default(void);
 int cli_interrupted(void);
-// Ends the program by the signal that came, so that a shell script stops too.
-void cli_interrupts_obey(void);
+// Where a signal came, ends the program by it, so that a shell script stops too; a rank, which has still to take leave
+// of the others, has the exit status that a shell gives for it. Else `exit`.
+int cli_interrupts_obey(int exit);
 // Between these, signals are held back, so that files are written whole.
 void cli_interrupts_hold(void);
 void cli_interrupts_release(void);

@@ -189,8 +189,7 @@ static int run(const cli_command *command, int argc, char **argv) {
         exit = cli_cache_dir_usable(&options.explore.cache_dir, options.cache_dir);
     if (!exit) exit = explore(&options, &spec, argv[parser.first]);
     km_spec_clear(&spec);
-    if (exit) cli_interrupts_obey();
-    return exit;
+    return exit ? cli_interrupts_obey(exit) : exit;
 }
 
 static const char *const init_words[] = {"k-means++", "random", NULL};

@@ -176,7 +176,7 @@ int cli_outputs_write(const cli_output *outputs, int count, const cli_writer *wr
         km_status status = writer->write(o, outputs[o].path, writer->user, &err);
         if (status != KM_OK) exit = cli_error(status, &err);
     }
-    cli_interrupts_default();
+    if (!cli_ranks()) cli_interrupts_default(); // a rank that ended here would end others that still write
     cli_interrupts_release();
     km_error err = {""};
     km_status status =

@@ -307,8 +307,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     cli_tuning_clear(&options.tuning);
     km_spec_clear(&job.spec);
     if (shows_times) cli_times_show(&timing, job.open_ms, job.write_ms);
-    if (exit) cli_interrupts_obey();
-    return exit;
+    return exit ? cli_interrupts_obey(exit) : exit;
 }
 
 const cli_command cli_command_fit = {

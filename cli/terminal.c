@@ -173,12 +173,16 @@ static void on_signal(int signal_number) {
     stopped_by = signal_number;
 }
 
-static const int caught[] = {SIGINT, SIGTERM};
-enum { CAUGHT_COUNT = sizeof caught / sizeof *caught };
+static const int caught[] = {SIGINT, SIGTERM, SIGUSR1};
+enum { CAUGHT_ALONE = 2, CAUGHT_BY_RANKS };
+
+static int caught_count(void) {
+    return cli_ranks() ? CAUGHT_BY_RANKS : CAUGHT_ALONE;
+}
 
 // Handles a signal unless it is ignored, as a shell does for jobs in the background.
 static void set_handler(const struct sigaction *action) {
-    for (int s = 0; s < CAUGHT_COUNT; s++) {
+    for (int s = 0; s < caught_count(); s++) {
         struct sigaction old;
         if (sigaction(caught[s], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
         sigaction(caught[s], action, NULL);
@@ -200,19 +204,22 @@ int cli_interrupted(void) {
     return stopped_by != 0;
 }
 
-void cli_interrupts_obey(void) {
+int cli_interrupts_obey(int exit) {
+    enum { BY_SIGNAL = 128 };
     cli_progress_clear();
     int signal_number = stopped_by;
-    if (!signal_number) return;
+    if (!signal_number) return exit;
+    if (cli_ranks()) return BY_SIGNAL + signal_number;
     fflush(stdout);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
+    return exit;
 }
 
 static void set_held(int how) {
     sigset_t set;
     sigemptyset(&set);
-    for (int s = 0; s < CAUGHT_COUNT; s++) sigaddset(&set, caught[s]);
+    for (int s = 0; s < caught_count(); s++) sigaddset(&set, caught[s]);
     sigaddset(&set, SIGHUP);
     sigprocmask(how, &set, NULL);
 }

@@ -234,8 +234,7 @@ static int run(const cli_command *command, int argc, char **argv) {
         exit = tune_one(&options, &all.specs[i], all.count);
     }
     shapes_clear(&all);
-    if (cli_interrupted()) cli_interrupts_obey();
-    return exit;
+    return cli_interrupts_obey(exit);
 }
 
 static const char *const space_words[] = {"small", "full", NULL};

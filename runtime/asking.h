@@ -15,6 +15,8 @@ typedef struct km_asking {
     pthread_t caller;      // Who asks. (In a team within a team every thread is the first of its own.)
     double asked_ms;       // When it was asked last; 0 at first.
     atomic_int is_stopped; // It said so.
+    // Several ranks share the points (share.h): a loop that was left goes on to their next sum, which ends all of them.
+    int is_joined;
 } km_asking;
 
 enum { KM_ASK_EVERY_MS = 20 };
@@ -34,7 +36,8 @@ static inline int km_asking_stops(km_asking *asking) {
 
 // After a loop: KM_ERROR_INTERRUPTED where it was left.
 static inline km_status km_asking_status(km_asking *asking, km_error *err) {
-    if (!asking || !atomic_load_explicit(&asking->is_stopped, memory_order_relaxed)) return KM_OK;
+    if (!asking || asking->is_joined || !atomic_load_explicit(&asking->is_stopped, memory_order_relaxed))
+        return KM_OK;
     return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted");
 }
 

@@ -92,7 +92,7 @@ static km_status open_table(km_data **out, const char *const *paths, int64_t cou
     data->is_piece = input && input->line;
     KM_TRY_GOTO(km_data_treat_missing(data, params, share, err));
     if (data->table.weights) KM_TRY_GOTO(km_data_take_weights(data, share, err));
-    if (params->weights) KM_TRY_GOTO(km_data_read_weights(data, params->weights, err));
+    if (params->weights && !share) KM_TRY_GOTO(km_data_read_weights(data, params->weights, NULL, err));
     *out = data;
 done:
     if (data && km_table_is_lost(&data->table)) status = km_data_check(data, err);
@@ -113,21 +113,24 @@ static km_status open_by_ranks(km_data **out, const char *const *paths, int64_t 
     int64_t first, own;
     km_status status = open_table(&whole, paths, count, NULL, params, &share, err);
     status = km_share_agree(&share, status, err);
-    if (status == KM_OK && whole->table.rows_all) {
-        *out = whole;
-        return KM_OK;
-    }
-    if (status == KM_OK) {
-        km_share_of(&first, &own, whole->n, ranks->rank, ranks->size);
-        status = km_data_range(out, whole, first, own, err);
-        status = km_share_agree(&share, status, err);
-    }
-    if (status == KM_OK)
-        (*out)->base = whole; // goes with it
-    else {
-        km_data_destroy(out);
+    if (status == KM_OK && !whole->table.rows_all)
+        status = km_share_same(&share, whole->n, whole->name, "rows", err);
+    if (status != KM_OK) {
         km_data_destroy(&whole);
+        return status;
     }
+    if (whole->table.rows_all) {
+        *out = whole;
+    } else {
+        km_share_of(&first, &own, whole->n, ranks->rank, ranks->size);
+        status = km_share_agree(&share, km_data_range(out, whole, first, own, err), err);
+        if (*out)
+            (*out)->base = whole; // goes with it
+        else
+            km_data_destroy(&whole);
+    }
+    if (status == KM_OK && params->weights) status = km_data_read_weights(*out, params->weights, &share, err);
+    if (status != KM_OK) km_data_destroy(out);
     return status;
 }
 

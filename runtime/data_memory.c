@@ -39,7 +39,7 @@ km_status km_data_from_memory(km_data **out, const void *base, int64_t n, int64_
     if (type != KM_FLOAT32 && type != KM_FLOAT64)
         return km_fail(err, KM_ERROR_USAGE, "%s: the type must be KM_FLOAT32 or KM_FLOAT64, got %d",
                        km_say(KM_SAY_POINTS), (int)type);
-    if (weights) KM_TRY(km_data_check_weights(weights, n, NULL, km_say(KM_SAY_WEIGHTS), err));
+    if (weights) KM_TRY(km_data_check_weights(weights, n, km_say(KM_SAY_WEIGHTS), err));
     km_data *data = NULL;
     KM_TRY(km_data_create(&data, km_say(KM_SAY_POINTS), err));
     data->table = (km_table){.base = base,
@@ -129,7 +129,7 @@ km_status km_data_from_csr(km_data **out, const int64_t *starts, const void *ind
     km_status status;
     km_data *data = NULL;
     KM_TRY(check_csr(starts, indices, index_bytes, values, type, n, d, err));
-    if (weights) KM_TRY(km_data_check_weights(weights, n, NULL, km_say(KM_SAY_WEIGHTS), err));
+    if (weights) KM_TRY(km_data_check_weights(weights, n, km_say(KM_SAY_WEIGHTS), err));
     KM_TRY(km_data_create(&data, km_say(KM_SAY_POINTS), err));
     data->table = (km_table){.rows = n, .columns = d, .first_line = 1};
     data->n = n;

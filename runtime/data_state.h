@@ -35,15 +35,14 @@ struct km_data {
 // Data of no points yet, with this name.
 km_status km_data_create(km_data **out, const char *name, km_error *err);
 
-// Checks the weights of all points. `table` and `file` say where they come from; NULL: from memory.
-km_status km_data_check_weights(const double *weights, int64_t n, const km_table *table, const char *file,
-                                km_error *err);
+// Checks the weights of all points, of memory. `file`: what a message calls them.
+km_status km_data_check_weights(const double *weights, int64_t n, const char *file, km_error *err);
 // Whether floats hold the weights: passes of float32 on a GPU have them so. KM_ERROR_DATA: they do not.
 km_status km_data_check_float_weights(const km_data *data, km_error *err);
 // The weights that the table has in a column.
 km_status km_data_take_weights(km_data *data, struct km_share *share, km_error *err);
-// The weights that a file has, one a row.
-km_status km_data_read_weights(km_data *data, const char *path, km_error *err);
+// The weights that a file has, one a row. `share`: each rank reads those of its rows, which `data` has.
+km_status km_data_read_weights(km_data *data, const char *path, struct km_share *share, km_error *err);
 
 // Refuses, drops or fills in missing values, as params->missing says.
 km_status km_data_treat_missing(km_data *data, const km_data_params *params, struct km_share *share,

@@ -3,6 +3,7 @@
 #include "../base/error.h"
 #include "data_state.h"
 #include "memory.h"
+#include "read/ranks.h"
 #include "share.h"
 
 #include <inttypes.h>
@@ -11,23 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-km_status km_data_check_weights(const double *weights, int64_t n, const km_table *table, const char *file,
-                                km_error *err) {
-    int some = n == 0 || (table && table->rows_all); // the others may have some
+// Of the table these are the rows from `first` on.
+static km_status check_values(const double *weights, int64_t n, const km_table *table, int64_t first,
+                              const char *file, km_error *err) {
     for (int64_t i = 0; i < n; i++) {
-        if (weights[i] >= 0 && isfinite(weights[i])) {
-            some |= weights[i] > 0;
-            continue;
-        }
         char place[KM_PLACE_SIZE];
+        if (weights[i] >= 0 && isfinite(weights[i])) continue;
         if (table)
-            km_table_place(place, table, i, -1);
+            km_table_place(place, table, first + i, -1);
         else
             snprintf(place, sizeof place, "point %" PRId64, i);
         return km_fail(err, KM_ERROR_DATA, "%s: %s: a weight must be 0 or more, got %g", file, place,
                        weights[i]);
     }
-    if (!some) return km_fail(err, KM_ERROR_DATA, "%s: all weights are 0; at least one must be more", file);
     return KM_OK;
 }
 
@@ -43,13 +40,27 @@ km_status km_data_check_float_weights(const km_data *data, km_error *err) {
                    km_data_name(data), largest);
 }
 
-// Weights of the kept points out of those of all rows, of which row `first` is the table's first. All 1 is the same as
-// none, and faster.
-static km_status keep_weights(km_data *data, double *weights, int64_t first, const char *file,
+// Whether a weight is not 0; of ranks, one of all.
+static km_status check_some(const double *weights, int64_t n, const char *file, km_share *share,
+                            km_error *err) {
+    double some = 0;
+    for (int64_t i = 0; i < n; i++) some += weights[i] > 0;
+    KM_TRY(km_share_sum(share, &some, 1, err));
+    if (some > 0 || (n == 0 && !share)) return KM_OK;
+    return km_fail(err, KM_ERROR_DATA, "%s: all weights are 0; at least one must be more", file);
+}
+
+km_status km_data_check_weights(const double *weights, int64_t n, const char *file, km_error *err) {
+    KM_TRY(check_values(weights, n, NULL, 0, file, err));
+    return check_some(weights, n, file, NULL, err);
+}
+
+// Keeps `weights`, which become the data's: those of the rows that are points. All 1 is the same as none, and faster.
+static km_status keep_weights(km_data *data, double *weights, const char *file, km_share *share,
                               km_error *err) {
-    int all_one = 1, some = data->table.rows_all > 0; // of all ranks, which has been asked
+    int all_one = 1, some = share != NULL; // of all ranks, which has been asked
     for (int64_t i = 0; i < data->n; i++) {
-        weights[i] = weights[first + (data->kept ? data->kept[i] : i)];
+        weights[i] = weights[data->kept ? data->kept[i] : i];
         all_one &= weights[i] == 1;
         some |= weights[i] > 0;
     }
@@ -64,59 +75,64 @@ static km_status keep_weights(km_data *data, double *weights, int64_t first, con
     return KM_OK;
 }
 
-// Whether a rank has a weight that is not 0.
-static km_status check_some(const double *weights, const km_data *data, km_share *share, km_error *err) {
-    double some = 0;
-    if (!data->table.rows_all) return KM_OK;
-    for (int64_t i = 0; i < data->table.rows; i++) some += weights[i] > 0;
-    KM_TRY(km_share_sum(share, &some, 1, err));
-    if (some > 0) return KM_OK;
-    return km_fail(err, KM_ERROR_DATA, "%s: all weights are 0; at least one must be more", data->name);
-}
-
 km_status km_data_take_weights(km_data *data, km_share *share, km_error *err) {
     double *weights = data->table.weights;
-    km_status status = km_data_check_weights(weights, data->table.rows, &data->table, data->name, err);
-    if (data->table.rows_all) status = km_share_agree(share, status, err);
-    KM_TRY(status);
-    KM_TRY(check_some(weights, data, share, err));
+    int64_t rows = data->table.rows;
+    km_share *sharing = data->table.rows_all ? share : NULL; // else each rank has all rows
+    km_status status = check_values(weights, rows, &data->table, 0, data->name, err);
+    KM_TRY(km_share_agree(sharing, status, err));
+    KM_TRY(check_some(weights, rows, data->name, sharing, err));
     data->table.weights = NULL;
-    status = keep_weights(data, weights, 0, data->name, err);
+    status = keep_weights(data, weights, data->name, sharing, err);
     if (status != KM_OK) free(weights);
     return status;
 }
 
-km_status km_data_read_weights(km_data *data, const char *path, km_error *err) {
-    km_status status;
+static km_status check_shape(const km_table *table, int64_t rows, const char *file, const char *data_name,
+                             km_error *err) {
+    int64_t weights = table->rows_all ? table->rows_all : table->rows;
+    if (table->columns != 1)
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s has %" PRId64 " columns; weights are one column, one weight a row", file,
+                       table->columns);
+    if (weights != rows)
+        return km_fail(err, KM_ERROR_DATA, "%s has %" PRId64 " weights, but %s has %" PRId64 " rows", file,
+                       weights, data_name, rows);
+    return KM_OK;
+}
+
+// The weights of `count` rows of the table, from `first` on; the caller's to free.
+static km_status read_values(double **out, const km_table *table, int64_t first, int64_t count,
+                             const char *file, km_error *err) {
+    int64_t bytes = (count + 1) * (int64_t)sizeof **out;
+    KM_TRY(km_host_check("weights", bytes, err));
+    *out = malloc((size_t)bytes);
+    if (!*out) return km_fail_memory(err, "weights", bytes);
+    km_table_read(*out, table, first, count, KM_FLOAT64);
+    KM_TRY(km_table_check(table, file, err));
+    return check_values(*out, count, table, first, file, err);
+}
+
+km_status km_data_read_weights(km_data *data, const char *path, km_share *share, km_error *err) {
+    const km_table *of = &data->table;
+    const char *file = strcmp(path, "-") == 0 ? "standard input" : path;
     km_table table = {0};
     double *weights = NULL;
-    const char *file = strcmp(path, "-") == 0 ? "standard input" : path;
     km_data_params params;
     km_data_params_init(&params);
     params.features = 1;
-    KM_TRY_GOTO(km_table_open(&table, path, &params, NULL, err));
-    if (table.columns != 1) {
-        status = km_fail(err, KM_ERROR_DATA,
-                         "%s has %" PRId64 " columns; weights are one column, one weight a row", file,
-                         table.columns);
-        goto done;
-    }
-    int64_t rows = data->table.rows_all ? data->table.rows_all : data->table.rows;
-    if (table.rows != rows) {
-        status = km_fail(err, KM_ERROR_DATA, "%s has %" PRId64 " weights, but %s has %" PRId64 " rows", file,
-                         table.rows, data->name, rows);
-        goto done;
-    }
-    KM_TRY_GOTO(km_host_check("weights", table.rows * (int64_t)sizeof *weights, err));
-    weights = malloc((size_t)table.rows * sizeof *weights);
-    if (!weights) {
-        status = km_fail_memory(err, "weights", table.rows * (int64_t)sizeof *weights);
-        goto done;
-    }
-    km_table_read(weights, &table, 0, table.rows, KM_FLOAT64);
-    KM_TRY_GOTO(km_table_check(&table, file, err));
-    KM_TRY_GOTO(km_data_check_weights(weights, table.rows, &table, file, err));
-    KM_TRY_GOTO(keep_weights(data, weights, data->table.first_of_all, file, err));
+    km_status status = share ? km_table_open_share(&table, &path, 1, &params, share, err)
+                             : km_table_open(&table, path, &params, NULL, err);
+    if (status == KM_OK)
+        status = check_shape(&table, of->rows_all ? of->rows_all : of->rows, file, data->name, err);
+    KM_TRY_GOTO(km_share_agree(share, status, err));
+    // A rank's rows: all that there are of a text that ranks parse together, else in their place among those of all.
+    int64_t count = share ? data->n : of->rows;
+    int64_t first = table.rows_all ? 0 : of->rows_all ? of->first_of_all : data->first;
+    status = read_values(&weights, &table, first, count, file, err);
+    KM_TRY_GOTO(km_share_agree(share, status, err));
+    KM_TRY_GOTO(check_some(weights, count, file, share, err));
+    KM_TRY_GOTO(keep_weights(data, weights, file, share, err));
     weights = NULL;
 done:
     free(weights);

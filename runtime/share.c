@@ -6,13 +6,71 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MAX = 1024 }; // of a sentence that goes to all ranks
+enum { TEXT_MAX = 1024 };   // of a sentence that goes to all ranks
+enum { COPIED_MAX = 2048 }; // numbers that are copied, so that the answers of callers travel with them
 
-km_status km_share_sum(km_share *share, double *values, int64_t count, km_error *err) {
-    if (!share || count < 1) return KM_OK;
+// The sum of the answers of all ranks: those that stop with a result count 1, those that stop count so much.
+#define STOPS 0x1p24
+
+void km_share_tell(km_share *share, int answer) {
+    km_share_stop told = !answer                             ? KM_SHARE_GOES_ON
+                         : answer == KM_FIT_STOP_WITH_RESULT ? KM_SHARE_STOPS_WITH_RESULT
+                                                             : KM_SHARE_STOPS;
+    if (told > share->told) share->told = told;
+}
+
+// Whether there is nothing to wait for.
+static int is_end(const km_share *share, km_share_stop stop) {
+    return stop == KM_SHARE_STOPS || (stop == KM_SHARE_STOPS_WITH_RESULT && !share->has_models);
+}
+
+int km_share_leaves(const km_share *share) {
+    return is_end(share, share->told);
+}
+
+static double own_answer(const km_share *share) {
+    return share->told == KM_SHARE_STOPS ? STOPS : (double)(share->told == KM_SHARE_STOPS_WITH_RESULT);
+}
+
+static km_status interrupted(km_share *share, km_error *err) {
+    share->is_over = 1;
+    return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted");
+}
+
+static km_status take_answers(km_share *share, double sum, km_error *err) {
+    if (sum >= STOPS)
+        share->agreed = KM_SHARE_STOPS;
+    else if (sum > 0 && share->agreed == KM_SHARE_GOES_ON)
+        share->agreed = KM_SHARE_STOPS_WITH_RESULT;
+    return is_end(share, share->agreed) ? interrupted(share, err) : KM_OK;
+}
+
+static km_status add(km_share *share, double *values, int64_t count, km_error *err) {
     const km_communicator *ranks = share->ranks;
+    if (is_end(share, share->agreed)) return interrupted(share, err);
     for (int64_t i = 0; i < count; i++) values[i] += 0.0;
     return ranks->sum(ranks->user, values, count) == 0 ? KM_OK : km_share_lost(share, err);
+}
+
+km_status km_share_sum_in_room(km_share *share, double *values, int64_t count, km_error *err) {
+    if (!share) return KM_OK;
+    values[count] = own_answer(share);
+    KM_TRY(add(share, values, count + 1, err));
+    return take_answers(share, values[count], err);
+}
+
+// Of many numbers the answers are a message of their own, which adds little to theirs.
+km_status km_share_sum(km_share *share, double *values, int64_t count, km_error *err) {
+    double room[COPIED_MAX + 1];
+    if (!share || count < 1) return KM_OK;
+    if (count > COPIED_MAX) {
+        KM_TRY(add(share, values, count, err));
+        return km_share_sum_in_room(share, room, 0, err);
+    }
+    memcpy(room, values, (size_t)count * sizeof *room);
+    km_status status = km_share_sum_in_room(share, room, count, err);
+    if (status == KM_OK) memcpy(values, room, (size_t)count * sizeof *room);
+    return status;
 }
 
 int km_share_is_lost(const km_share *share) {
@@ -69,6 +127,17 @@ km_status km_share_agree(km_share *share, km_status own, km_error *err) {
     if (status != KM_OK || !failed) return status;
     // An error of the data as a whole is found by all, but only one rank has the value that it is about.
     return tell(share, own, named >= 0 ? named : teller, failed == ranks->size, err);
+}
+
+km_status km_share_same(km_share *share, int64_t number, const char *file, const char *what, km_error *err) {
+    double sum = (double)number;
+    km_status own = KM_OK;
+    KM_TRY(km_share_sum(share, &sum, 1, err));
+    if (sum != (double)number * (double)share->ranks->size)
+        own = km_fail(err, KM_ERROR_DATA,
+                      "%s has %lld %s here, and others on other ranks; give all the same file", file,
+                      (long long)number, what);
+    return km_share_agree(share, own, err);
 }
 
 // Each but the last that has points holds whole chunks, so that chunks are those of one process.

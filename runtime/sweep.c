@@ -20,7 +20,6 @@
 #define AGREE_RELATIVE 1e-6
 // A call of run_passes lasts about this long, so that progress moves and an interrupt is heard.
 #define RUN_TARGET_MS 100.0
-#define RUN_PASSES_MAX 256
 #define RUN_GROWTH 16
 // The picked points of all restarts are kept while they take no more than this.
 #define FIRST_ROWS_BYTES_MAX ((int64_t)16 << 20)
@@ -202,11 +201,13 @@ static km_status report_progress(sweep *s, km_error *err) {
     return KM_OK;
 }
 
+_Thread_local int64_t km_sweep_call_passes = 256;
+
 // As many passes a call as fit the target time, by the speed of the call before, which may have been a short one.
 static int64_t adapt_passes(int64_t passes_max, int64_t passes, double elapsed_ms) {
     if (passes < 1) return passes_max;
     double fit = RUN_TARGET_MS * (double)passes / (elapsed_ms > 1e-3 ? elapsed_ms : 1e-3);
-    int64_t limit = passes_max * RUN_GROWTH < RUN_PASSES_MAX ? passes_max * RUN_GROWTH : RUN_PASSES_MAX;
+    int64_t limit = km_min(passes_max * RUN_GROWTH, km_sweep_call_passes);
     if (fit < 1) return 1;
     return fit < (double)limit ? (int64_t)fit : limit;
 }

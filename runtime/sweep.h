@@ -52,6 +52,9 @@ km_stop km_sweep_stop(const km_fit_params *params, const km_data_stats *stats, c
 km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, int64_t *work,
                        const km_seeds *seeds, const km_sweep_params *params, km_error *err);
 
+// For tests, of the calling thread: passes between two questions of the sweep, at most.
+extern _Thread_local int64_t km_sweep_call_passes;
+
 // Random starts: for each restart from `first_restart` on `picks` different points of positive weight, drawn by (seed,
 // restart, pick).
 km_status km_seed_random(int64_t *indices, const km_data *data, int64_t first_restart, int64_t restarts,

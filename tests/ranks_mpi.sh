@@ -49,6 +49,15 @@ ranks() { # N ARGUMENTS...
     timeout 100 "${launch[@]}" -n "$count" "$kmgen_mpi" "$@" >stdout 2>stderr </dev/null
     status=$?
 }
+# The processes of a run, by name: its files are in this folder.
+find_ranks() {
+    local process
+    victims=()
+    for process in /proc/[0-9]*; do
+        [ "$(readlink "$process/exe" 2>/dev/null)" = "$kmgen_mpi" ] || continue
+        [ "$(readlink "$process/cwd" 2>/dev/null)" = "$work" ] && victims+=("${process#/proc/}")
+    done
+}
 digest() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["digest"])' "$1"; }
 says_once() { [ "$(grep -c "$1" stderr)" = 1 ]; }
 
@@ -91,6 +100,7 @@ fit=("${binary[@]}")
 # A fit that ranks began goes on alone, and the other way round: the digest is that of one that was never ended.
 long=(fit --features 4 -k 2..5 --n-init 30 --max-iter 10 x.f32 --set concurrent_restarts=1)
 run "${long[@]}" --target cpu --algorithm lloyd --json one.json
+has_begun() { [ -s runs.kept ] || not kill -0 "$1"; } # that run, which keeps the runs of its fit
 # Until some runs are in the file.
 ended() { # COMMAND... -- OPTIONS...
     local command=()
@@ -99,10 +109,10 @@ ended() { # COMMAND... -- OPTIONS...
     "${command[@]}" "${long[@]}" "$@" --checkpoint runs.kept --checkpoint-every 0 --json never.json \
         >stdout 2>stderr </dev/null &
     local id=$!
-    await [ -s runs.kept ]
+    await has_begun "$id"
     kill -INT "$id"
     wait "$id"
-    [ ! -e never.json ] || echo "it was done before" # then all runs are in the file
+    grep -q '"interrupted": true' never.json || echo "it was done before" # then all runs are in the file
 }
 ended "${launch[@]}" -n 2 "$kmgen_mpi" --
 run "${long[@]}" --target cpu --algorithm lloyd --resume runs.kept --json two.json
@@ -115,6 +125,34 @@ expect 'what one process began goes on by ranks' [ "$status" = 0 ]
 expect 'what one process began: another digest' [ "$(digest one.json)" = "$(digest three.json)" ]
 ranks 2 "${long[@]}" --seed 1 --resume runs.kept
 expect 'the checkpoint of another fit: one sentence' says_once 'runs.kept is the checkpoint of another fit'
+
+# A signal to any rank, or to the launcher, stops all with a result, whose labels are those of its models. mpirun of
+# Open MPI ends ranks itself at SIGINT and SIGTERM, a second later; SIGUSR1 it hands on.
+stopped() { # SIGNAL STATUS WHOM
+    local id
+    rm -f runs.kept many.*
+    "${launch[@]}" -n 3 "$kmgen_mpi" "${long[@]/#30/300}" --checkpoint runs.kept --checkpoint-every 0 \
+        --json many.json --labels many.npy --model many.model >stdout 2>stderr </dev/null &
+    id=$!
+    await has_begun "$id"
+    find_ranks
+    if [ "$3" = launcher ]; then
+        kill "-$1" "$id"
+    else
+        kill "-$1" "${victims[RANDOM % ${#victims[@]}]}"
+    fi
+    wait "$id"
+    status=$?
+    expect "SIG$1 to the $3: exit status $status" [ "$status" = "$2" ]
+    expect "SIG$1 to the $3: a result that says so" grep -q '"interrupted": true' many.json
+    expect "SIG$1 to the $3: one warning says so" says_once 'the fit was interrupted'
+    run predict many.model x.f32 --labels again.npy
+    expect "SIG$1 to the $3: labels of its model" cmp -s again.npy many.npy
+}
+stopped TERM 143 rank
+stopped INT 130 rank
+stopped USR1 138 launcher
+[ "${#launch[@]}" -gt 1 ] || stopped TERM 143 launcher
 
 # One sentence names the rank and the cause; nothing is written.
 rm -f many.*
@@ -153,11 +191,7 @@ for ((k = 0; k < kills; k++)); do
     id=$!
     wait_ms=$((RANDOM % (took_ms + 1)))
     sleep "$(printf '%d.%03d' $((wait_ms / 1000)) $((wait_ms % 1000)))"
-    victims=()
-    for process in /proc/[0-9]*; do # of this run only: its files are in this folder
-        [ "$(readlink "$process/exe" 2>/dev/null)" = "$kmgen_mpi" ] || continue
-        [ "$(readlink "$process/cwd" 2>/dev/null)" = "$work" ] && victims+=("${process#/proc/}")
-    done
+    find_ranks
     killed=
     [ ${#victims[@]} -gt 0 ] && kill -9 "${victims[RANDOM % ${#victims[@]}]}" 2>/dev/null && killed=1
     for ((waited = 0; waited < 300; waited++)); do

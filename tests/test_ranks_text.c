@@ -239,6 +239,8 @@ static void *open_rank(void *user) {
     return NULL;
 }
 
+static const char *weights_of_second; // where the second rank has others than the rest; else NULL
+
 static void open_by(rank *ranks, int64_t size, const km_data_params *params, int64_t files) {
     pthread_t threads[RANKS_MAX];
     meeting.size = size;
@@ -248,6 +250,7 @@ static void open_by(rank *ranks, int64_t size, const km_data_params *params, int
         ranks[r] = (rank){.params = *params, .files = files};
         ranks[r].communicator = (km_communicator){r, size, size, sum, NULL, NULL, NULL};
         ranks[r].params.communicator = &ranks[r].communicator;
+        if (r == 1 && weights_of_second) ranks[r].params.weights = weights_of_second;
         ck_assert_int_eq(pthread_create(&threads[r], NULL, open_rank, &ranks[r]), 0);
     }
     for (int64_t r = 0; r < size; r++) pthread_join(threads[r], NULL);
@@ -278,7 +281,7 @@ static void check_rank(const rank *r, const km_data *whole, const char *said) {
     free(a);
     free(b);
     for (int64_t i = 0; i < count; i += 997)
-        ck_assert_int_eq(km_data_line(r->data, i), km_data_line(whole, first + i));
+        ck_assert_int_eq(km_data_line(r->data, km_data_row_of(r->data, i)), km_data_line(whole, first + i));
     const double *weights = km_data_weights(r->data), *all_weights = km_data_weights(whole);
     for (int64_t i = 0; all_weights && i < count; i++)
         ck_assert_double_eq(weights ? weights[i] : 1, all_weights[first + i]);
@@ -347,6 +350,98 @@ START_TEST(ranks_have_the_rows_of_one) {
         }
     }
     km_data_destroy(&whole.data);
+}
+END_TEST
+
+// Weights of a file -------------------------------------------------------------------------------------------
+
+static char weights_path[2][40]; // the second: of one row less
+
+// Weights as `kind` of file, of which the one at `bad` is none; -1: all are. The rows of the first of two ranks weigh
+// nothing.
+static void write_weights(int kind, int64_t bad) {
+    static const char *const ends[] = {".f64", ".npy", ".csv"};
+    for (int f = 0; f < 2; f++) {
+        const int64_t rows = ROWS - f;
+        snprintf(weights_path[f], sizeof weights_path[f], "/tmp/kmgen-weights-XXXXXX%s", ends[kind]);
+        int file = mkstemps(weights_path[f], 4);
+        FILE *stream = fdopen(file, "wb");
+        ck_assert_ptr_nonnull(stream);
+        if (kind == 1) {
+            char head[128] = "\x93NUMPY\x01\x00\x76\x00";
+            memset(head + 10, ' ', 118);
+            int size =
+                snprintf(head + 10, 118, "{'descr': '<f8', 'fortran_order': False, 'shape': (%lld,), }",
+                         (long long)rows);
+            head[10 + size] = ' ';
+            head[127] = '\n';
+            ck_assert_uint_eq(fwrite(head, 1, sizeof head, stream), sizeof head);
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            double weight = i == bad ? -1 : i < 131072 ? 0 : (double)(i % 5) / 4;
+            if (kind == 2)
+                fprintf(stream, "%g\n", weight);
+            else
+                ck_assert_uint_eq(fwrite(&weight, sizeof weight, 1, stream), 1);
+        }
+        ck_assert_int_eq(fclose(stream), 0);
+    }
+}
+
+static void remove_weights(void) {
+    for (int f = 0; f < 2; f++) remove(weights_path[f]);
+    weights_of_second = NULL;
+}
+
+// A rank reads those of its rows alone: what is wrong in others is for those who have them to say. Points are a text
+// that ranks parse together, or all of a file that is mapped.
+START_TEST(ranks_have_the_weights_of_one) {
+    const int kind = _i % 3, is_text = _i < 3;
+    km_data_params params = params_of();
+    text t = make_text(4, 0, ROWS);
+    if (!is_text) { // two columns of the same bytes
+        t.size = (int64_t)ROWS * 16;
+        t.bytes = realloc(t.bytes, (size_t)t.size);
+        for (int64_t i = 0; i < 2 * ROWS; i++) ((double *)(void *)t.bytes)[i] = (double)(i % 1000);
+        params.format = "f64";
+        params.features = 2;
+    }
+    write_text(0, t.bytes, t.size);
+    free(t.bytes);
+    write_weights(kind, -1);
+    params.weights = weights_path[0];
+    rank ranks[RANKS_MAX], whole = {.params = params, .files = 1};
+    open_rank(&whole);
+    ck_assert_msg(whole.status == KM_OK, "%s", whole.err.text);
+    for (int64_t size = 1; size <= RANKS_MAX; size = 2 * size + 1) {
+        open_by(ranks, size, &params, 1);
+        for (int64_t r = 0; r < size; r++) {
+            check_rank(&ranks[r], whole.data, whole.said);
+            km_data_destroy(&ranks[r].data);
+        }
+    }
+    km_data_destroy(&whole.data);
+
+    weights_of_second = weights_path[1];
+    open_by(ranks, 3, &params, 1);
+    const char *words = kind == 2 ? "here, and others on other ranks" : " has 200002 weights, but ";
+    for (int64_t r = 0; r < 3; r++)
+        ck_assert_msg(ranks[r].status == KM_ERROR_DATA && strstr(ranks[r].err.text, words), "%s",
+                      ranks[r].err.text);
+    remove_weights();
+
+    write_weights(kind, 150000); // of the second rank of three
+    params.weights = weights_path[0];
+    whole = (rank){.params = params, .files = 1};
+    open_rank(&whole);
+    ck_assert_msg(strstr(whole.err.text, "row 150001: a weight must be 0 or more, got -1"), "%s",
+                  whole.err.text);
+    open_by(ranks, 3, &params, 1);
+    for (int64_t r = 0; r < 3; r++)
+        ck_assert_msg(strncmp(ranks[r].err.text, "rank 1 of 3: ", 13) == 0 &&
+                          strcmp(ranks[r].err.text + 13, whole.err.text) == 0,
+                      "%s", ranks[r].err.text);
+    remove_weights();
 }
 END_TEST
 
@@ -438,6 +533,7 @@ int main(void) {
     tcase_add_loop_test(tests, every_part_of_a_text, 0, TEXTS);
     tcase_add_test(tests, parts_of_texts_by_chance);
     tcase_add_loop_test(tests, ranks_have_the_rows_of_one, 0, 10);
+    tcase_add_loop_test(tests, ranks_have_the_weights_of_one, 0, 6);
     tcase_add_loop_test(tests, what_is_wrong_is_said_alike, 0, 7);
     tcase_add_test(tests, fewer_lines_than_ranks);
     suite_add_tcase(suite, tests);

@@ -105,8 +105,8 @@ typedef struct km_data_params {
     /// What the indices of svmlight count from, 0 or 1. Default -1: from 0 where one is 0, else from 1.
     int32_t base;
     /// Ranks that all open these files alike: each has its rows of all, as km_share_of says, and only these are parsed
-    /// of a text that is not packed. What is wrong in the rows of one is the error of all. km_data_params.weights is
-    /// read by all. Default NULL: all rows.
+    /// of a text that is not packed; so it is with km_data_params.weights. What is wrong in the rows of one is the
+    /// error of all. Default NULL: all rows.
     const struct km_communicator *communicator;
     /// Folder of a disk where the values of a text lie, in a temporary file that is mapped, if they would take most of
     /// the memory that is left (of `memory_max`, where it is given); a warning says so. Default NULL: in memory.

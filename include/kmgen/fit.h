@@ -123,8 +123,9 @@ typedef struct km_fit_params {
     /// name; they are gone with the fit and its result. Never changes results. Default NULL: such a fit is refused.
     const char *scratch_dir;
     /// Other ranks, with which this one shares the points (docs/cluster.md): dense points on the CPU, by the algorithm
-    /// lloyd. Criteria that take fits of their own are not to be had, and KM_FIT_STOP_WITH_RESULT stops at once.
-    /// Default NULL: the points are all here.
+    /// lloyd. Criteria that take fits of their own are not to be had. Each rank has a `progress` of its own, or
+    /// none: what one answers the next sum tells all, which stop behind it alike. Default NULL: the points are all
+    /// here.
     const km_communicator *communicator;
     /// A file that keeps the runs of the sweep that are done, so that a fit which was ended goes on: written at most
     /// every checkpoint_s seconds, and when the sweep ends in any way. Runs that had begun begin again. It appears

@@ -406,6 +406,7 @@ static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *pas
         for (int64_t s = 0; s < base->slots_count; s++)
             if (slot_is_active(&engine->slots[s]))
                 stopped |= km_cpu_slot_step(engine, &engine->slots[s], stop);
+        if (km_share_is_ending(base->share)) break; // all ranks, whose calls have other numbers of passes
     }
     for (int64_t s = 0; s < base->slots_count; s++) states[s] = engine->slots[s].state;
     return KM_OK;

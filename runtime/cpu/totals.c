@@ -104,7 +104,7 @@ km_status km_cpu_totals_exchange(cpu_engine *engine, km_error *err) {
     int64_t slots = engine->base.slots_count, digits = digits_before(engine, slots);
     cpu_accumulator *first = &engine->accumulators[0];
     if (!engine->exchange) {
-        int64_t most = KM_TOTAL_DIGITS * engine->sums_count + 2 * slots;
+        int64_t most = KM_TOTAL_DIGITS * engine->sums_count + 2 * slots + 1;
         engine->exchange = malloc((size_t)most * sizeof *engine->exchange);
         if (!engine->exchange) return km_fail_memory(err, "the totals of ranks", most * 8);
     }
@@ -127,7 +127,7 @@ km_status km_cpu_totals_exchange(cpu_engine *engine, km_error *err) {
         }
         count += 2;
     }
-    KM_TRY(km_share_sum(engine->base.share, values, digits + count, err));
+    KM_TRY(km_share_sum_in_room(engine->base.share, values, digits + count, err));
     engine->counters.exchanges++;
     engine->counters.exchanged_bytes += (digits + count) * (int64_t)sizeof *values;
     memcpy(first->digits, values, (size_t)digits * sizeof *values);

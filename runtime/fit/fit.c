@@ -96,17 +96,26 @@ km_status km_fit_report_phase(const km_fit_job *f, const char *phase, int64_t do
     return KM_OK;
 }
 
-// Asks the caller's callback. An answer of KM_FIT_STOP_WITH_RESULT is kept in the job; it goes on to the sweep, which
-// sees that each K has a model. Refinement and criteria end at once, their callers know that this is no failure. What
-// the finishing pass needs goes on.
+// Of several ranks each has a callback, or none; what one answers, the next sum tells all.
+static int ask(km_fit_job *f, const km_progress *progress) {
+    const km_fit_params *p = f->asked;
+    int answer = p->progress ? p->progress(p->progress_user, progress) : 0;
+    if (f->shared) km_share_tell(&f->share, answer);
+    return answer;
+}
+
+// Asks the caller's callback. Of several ranks, which are asked at different times, all go by what the last sum said.
+// An answer of KM_FIT_STOP_WITH_RESULT is kept in the job; it goes on to the sweep, which sees that each K has a model.
+// Refinement and criteria end at once, their callers know that this is no failure. What the finishing pass needs goes
+// on.
 static int ask_caller(void *user, const km_progress *progress) {
     km_fit_job *f = user;
     f->told = *progress;
-    int answer = f->asked->progress(f->asked->progress_user, progress);
+    int answer = ask(f, progress);
+    if (f->shared) answer = km_share_is_ending(&f->share) ? KM_FIT_STOP_WITH_RESULT : 0;
     int is_sweep = !strcmp(progress->phase, "sweep"), is_finish = !strcmp(progress->phase, "finish");
     int has_models = f->best != NULL;
     if (answer != KM_FIT_STOP_WITH_RESULT || !has_models) return answer;
-    if (f->shared) return 1; // ranks are asked at different times: there is no common end
     f->is_ending = 1;
     return is_finish ? 0 : is_sweep ? KM_FIT_STOP_WITH_RESULT : 1;
 }
@@ -116,8 +125,9 @@ static int ask_within(void *user) {
     km_fit_job *f = user;
     km_progress progress = f->told;
     progress.elapsed_s = (km_now_ms() - f->begin_ms) / 1e3;
-    int answer = f->asked->progress(f->asked->progress_user, &progress);
-    return answer != 0 && (answer != KM_FIT_STOP_WITH_RESULT || !f->best || f->shared);
+    int answer = ask(f, &progress);
+    if (f->shared) return km_share_leaves(&f->share);
+    return answer != 0 && (answer != KM_FIT_STOP_WITH_RESULT || !f->best);
 }
 
 static void fit_free(km_fit_job *f) {
@@ -256,7 +266,7 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
     KM_TRY(km_result_create(&f.owner, err));
     km_spec_init(&f.spec);
     km_build_init(&f.build);
-    if (own.progress) {
+    if (own.progress || own.communicator) {
         own.progress = ask_caller;
         own.progress_user = &f;
         f.asking.stop = ask_within;

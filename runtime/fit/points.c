@@ -57,6 +57,7 @@ km_status km_fit_load_points(km_fit_job *f) {
     double *columns = km_result_alloc(f->owner, 5 * d, sizeof *columns, f->err);
     if (!columns) return KM_ERROR_MEMORY;
     KM_TRY(km_fit_agree(f, make_engine(f)));
+    f->asking.is_joined = f->shared != NULL;
     if (f->asked) f->engine->asking = &f->asking;
     if (f->shared) f->engine->share = &f->share;
     f->load = (km_load_params){

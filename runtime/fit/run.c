@@ -82,6 +82,7 @@ km_status km_fit_run_sweep(km_fit_job *f) {
     KM_TRY(keep_restarts(f));
     f->best = km_result_alloc(f->owner, ks, sizeof *f->best, f->err);
     if (!f->best) return KM_ERROR_MEMORY;
+    f->share.has_models = 1;
     for (int64_t q = 0; q < ks; q++) {
         f->best[q].centroids = km_result_alloc(f->owner, km_model_numbers(f->spec.clusters[q], f->engine->d),
                                                sizeof(double), f->err);
@@ -160,6 +161,7 @@ static km_status finish_numbered(km_fit_job *f, km_finish_model *finished, int64
 // cannot tell points apart as it is.
 km_status km_fit_keep_falling(km_fit_job *f, km_finish_model *finished, int64_t q) {
     km_refine_params params = km_fit_refine_params(f);
+    params.progress = NULL; // the result needs it, whether the caller wants to stop or not
     int64_t k = f->spec.clusters[q];
     int changed = 0;
     for (int64_t max_iter = f->params->max_iter;; max_iter = 0) {

@@ -226,6 +226,7 @@ static km_status find_rows(km_text_rows *rows, int *are_texts, const char *const
         double texts = l->is_text;
         KM_TRY_GOTO(km_share_sum(share, &texts, 1, err));
         *are_texts = texts == (double)share->ranks->size;
+        if (*are_texts) KM_TRY_GOTO(km_share_same(share, l->input.size, paths[i], "bytes", err));
         if (*are_texts) KM_TRY_GOTO(km_text_rows_find(&rows[i], &l->p, share, err));
         look_end(&other);
     }
