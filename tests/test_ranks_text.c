@@ -155,7 +155,7 @@ START_TEST(parts_of_texts_by_chance) {
                                                                                                ""},
                              *const ends[] = {"\n", "\r\n", "\r"}, *const between[] = {"",     "",    "\n",
                                                                                        "\r\n", " \n", "  \r"};
-    const int texts_count = is_whole() ? 3000 : is_sample() ? 60 : 150;
+    const int texts_count = is_whole() ? 3000 : 150;
     uint64_t state = 1;
     km_data_params params = params_of();
     params.numbers_only = 0;
