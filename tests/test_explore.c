@@ -149,6 +149,10 @@ static const struct shape {
     {N, 5, 5, {8}, 1, 30, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_PLUSPLUS, 0},
     {N, 3, 3, {255}, 1, 3, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_RANDOM, 0},
     {70003, 2, 2, {8}, 1, 5, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_PLUSPLUS, 0},
+    // Boxes of points.
+    {16411, 1, 1, {6}, 2, 25, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_PLUSPLUS, 0},
+    {16411, 3, 3, {12}, 2, 25, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_RANDOM, 0},
+    {16411, 4, 4, {3}, 2, 25, KM_FLOAT32, KM_SCALE_STANDARD, KM_INIT_RANDOM, 0},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -199,11 +203,13 @@ START_TEST(equally_near_and_alone) {
     static const struct shape all[] = {
         {N, 2, 3, {4, 9}, 3, 300, KM_FLOAT32, KM_SCALE_NONE, KM_INIT_RANDOM, 0},
         {N, 2, 3, {4, 9}, 3, 300, KM_FLOAT64, KM_SCALE_NONE, KM_INIT_PLUSPLUS, 0},
+        {16411, 2, 3, {9}, 2, 300, KM_FLOAT32, KM_SCALE_NONE, KM_INIT_RANDOM, 0}, // boxes of points
     };
-    double *points = malloc(N * 4 * sizeof *points);
-    for (int64_t i = 0; i < 4 * N; i++) points[i] = floor(9 * km_draw(1, 2, 3, (uint64_t)i));
+    const int64_t n = all[_i].n;
+    double *points = malloc((size_t)(n * 4) * sizeof *points);
+    for (int64_t i = 0; i < 4 * n; i++) points[i] = floor(9 * km_draw(1, 2, 3, (uint64_t)i));
     for (int64_t c = 0; _i && c < 4; c++) points[4 * 77 + c] = 640;
-    km_data *data = data_of(points, N, 4, NULL);
+    km_data *data = data_of(points, n, 4, NULL);
     km_explore_params p = params_of(&all[_i]);
     km_explore_result *found = explored(data, &p);
     for (int64_t i = 0; i < found->count; i++) hold_against_fit(data, found, i, &p);
@@ -714,7 +720,7 @@ int main(int argc, char **argv) {
     tcase_set_timeout(fits, 300);
     tcase_set_timeout(rest, 120);
     tcase_add_loop_test(fits, subset_is_its_columns_fitted_alone, 0, SHAPES);
-    tcase_add_loop_test(fits, equally_near_and_alone, 0, 2);
+    tcase_add_loop_test(fits, equally_near_and_alone, 0, 3);
     tcase_add_test(fits, same_bits_for_threads_and_company);
     tcase_add_test(fits, drawn_again_has_its_own_starts);
     tcase_add_test(rest, subsets_in_order);

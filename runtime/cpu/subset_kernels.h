@@ -12,7 +12,10 @@ enum {
     SUBSET_GROUP = 64,          // points of an SoA group, and bytes of their labels, which are a cache line
     SUBSET_ROW = 8,             // doubles of a row of sums: of each column, the points, then zeros
     SUBSET_CANDIDATES_MAX = 16, // of a pick
-    SUBSET_CELLS_MAX = 8        // whose points are counted by bits
+    SUBSET_CELLS_MAX = 8,       // whose points are counted by bits
+    SUBSET_BOX_POINTS = 128,    // neighbours whose nearest centroids are few
+    SUBSET_BOXES = 128,         // whose points stay in the second cache
+    SUBSET_BOX_CLUSTERS_MAX = 16
 };
 
 // Columns of a tile of rows. Value i of column f is at columns[f][i / SUBSET_GROUP * step + i % SUBSET_GROUP].
@@ -29,7 +32,18 @@ typedef struct cpu_subset_ahead {
     int64_t labels_lines, points_lines;
 } cpu_subset_ahead;
 
-// One run's pass over a tile. A label is that of km_cpu_chunk: the same operations in the same order.
+// The points of a subset, so ordered that neighbours lie together, in boxes of up to SUBSET_BOX_POINTS. Of a box's
+// coordinates the midpoints and half widths; no |x|^2 is above `square`.
+typedef struct cpu_subset_boxes {
+    int64_t size, count,
+        stride;    // boxes, and how long rows of a value a box are: whole vectors, zeros behind the last
+    float *points; // of each box `size` columns of SUBSET_BOX_POINTS
+    float *midpoint, *half; // size rows
+    float *square;          // a row
+    double *sums;           // size + 1 rows: of the columns, and of the points
+} cpu_subset_boxes;
+
+// One run's pass over a tile, or over boxes. A label is that of km_cpu_chunk: the same operations in the same order.
 typedef struct cpu_subset_run {
     int64_t k;
     const void *table; // as in km_cpu_slot
@@ -37,7 +51,8 @@ typedef struct cpu_subset_run {
     int32_t mode;      // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
     double *sums;      // k rows of SUBSET_ROW: what the tile adds
     cpu_subset_ahead ahead;
-    int64_t changed; // out: points whose label changed
+    int64_t changed; // out, of a tile: points whose label changed
+    int64_t scored;  // of boxes, added to: scores of points
 } cpu_subset_run;
 
 // The last pass over a tile: the nearest centroid as km_cpu_finish finds it, and how much nearer it is than the second.
@@ -58,6 +73,11 @@ typedef struct cpu_subset_kernels {
                         const uint64_t *cells, int64_t cells_count);
     // k-means++ by the number of columns, as km_cpu_kernels.seed: its points are the columns alone.
     void (*seed[SUBSET_SIZE_MAX])(const km_cpu_seeding *seeding);
+    // float32 with AVX-512, else NULL. Makes a box of `points` keys, whose lower halves are numbers of rows of `size`
+    // values; and a pass over boxes begin .. end - 1, SUBSET_BOXES at most, which writes no labels.
+    void (*box_fill)(cpu_subset_boxes *boxes, int64_t box, const uint64_t *keys, int64_t points,
+                     const float *rows);
+    void (*boxes_pass)(const cpu_subset_boxes *boxes, int64_t begin, int64_t end, cpu_subset_run *run);
 } cpu_subset_kernels;
 
 const cpu_subset_kernels *km_cpu_subset_kernels(const km_plan *plan);

@@ -16,9 +16,8 @@ enum { TYPICAL_ROWS = 128 };
 
 // Columns ----------------------------------------------------------------------------------------------------
 
-// All points of the subset's columns, for steps that read points one by one, until the next ones are brought together.
 // Columns that are there already stay: subsets in order mostly differ in the last.
-static km_status gather_all(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
+km_status km_cpu_subset_gather_all(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
     const cpu_engine *table = b->table;
     const km_subset *is = t->subset, *was = b->gathered;
     int64_t n = table->base.n, all = km_round_up(n, table->soa_points), bytes = all * table->real_bytes;
@@ -220,7 +219,7 @@ static km_status task_pick(cpu_subset_task *t, cpu_subset_block *b, km_error *er
     int64_t first = t->subset->first_restart;
     if (job->init_random)
         return km_seed_random(t->picks, job->data, first, job->restarts, b->k_max, job->seed, err);
-    KM_TRY(gather_all(t, b, err));
+    KM_TRY(km_cpu_subset_gather_all(t, b, err));
     km_status status = km_cpu_seed_plusplus(&t->view.base, t->picks, first, job->restarts, b->k_max,
                                             job->seed, NULL, NULL, err);
     t->view.points = NULL;
@@ -279,8 +278,7 @@ static km_status slot_done(cpu_subset_task *t, const cpu_subset_block *b, int64_
                            k, d, b->table->base.n, t->view.total_square, err);
 }
 
-// What becomes of the slots of a subset after a pass.
-static km_status task_step(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
+km_status km_cpu_subset_step(cpu_subset_task *t, cpu_subset_block *b, km_error *err) {
     km_status status = KM_OK;
     for (int64_t s = 0; s < t->view.base.slots_count && status == KM_OK; s++) {
         cpu_slot *slot = &t->slots[s];
@@ -290,7 +288,7 @@ static km_status task_step(cpu_subset_task *t, cpu_subset_block *b, km_error *er
         slot->mode = KM_CPU_MOVE;
         km_cpu_slot_step(&t->view, slot, &t->stop);
         if (slot->state.phase == KM_SLOT_EMPTY) {
-            if (!t->view.points) status = gather_all(t, b, err);
+            if (!t->view.points) status = km_cpu_subset_gather_all(t, b, err);
             if (status == KM_OK) status = km_cpu_relocate(&t->view.base, s, &moved, err);
         }
         if (status == KM_OK && slot->state.phase == KM_SLOT_DONE) status = slot_done(t, b, s, err);
@@ -326,7 +324,7 @@ static km_status block_pass(cpu_subset_block *b, int64_t *running, km_error *err
     }
     *running = 0;
     for (int64_t i = 0; i < b->count; i++) {
-        if (b->tasks[i].running) KM_TRY(task_step(&b->tasks[i], b, err));
+        if (b->tasks[i].running) KM_TRY(km_cpu_subset_step(&b->tasks[i], b, err));
         *running += b->tasks[i].running;
     }
     return KM_OK;
@@ -360,6 +358,8 @@ km_status km_cpu_subsets_run(const km_subsets_job *job, const km_subset *subsets
     if (status == KM_OK) status = tasks_init(&b, err);
     for (int64_t i = 0; i < count && status == KM_OK; i++) {
         status = task_seed(&b.tasks[i], &b, err);
+        if (status == KM_OK && km_cpu_subset_has_boxes(&b.tasks[i], &b))
+            status = km_cpu_subset_boxes_run(&b.tasks[i], &b, err);
         if (status == KM_OK) status = km_subsets_ask_stopped(job, err);
     }
     while (status == KM_OK && running) status = block_pass(&b, &running, err);
@@ -428,5 +428,9 @@ int64_t km_cpu_subsets_bytes(const km_subsets_job *job, int64_t size) {
     }
     // The columns of one subset, and while it is seeded the distances and sums of its chains.
     int64_t columns = n * size * real, chains = job->init_random ? 0 : job->restarts * (n * real + n / 8);
-    return columns + chains + job->restarts * (numbers * 8 + k_max * 8 + n * job->clusters_count);
+    int64_t boxes = size <= SUBSET_SIZE_MAX && k_max <= SUBSET_BOX_CLUSTERS_MAX
+                        ? km_cpu_subset_boxes_bytes(n, size)
+                        : 0; // after the chains
+    return columns + km_max(chains, boxes) +
+           job->restarts * (numbers * 8 + k_max * 8 + n * job->clusters_count);
 }

@@ -49,6 +49,23 @@ static inline int cpu_subset_takes_part(const cpu_subset_task *t, int64_t s, int
     return km_slot_is_active(t->slots[s].state.phase);
 }
 
+// subsets.c
+
+// All points of the subset's columns, for steps that read points one by one, until the next ones are brought together.
+km_status km_cpu_subset_gather_all(cpu_subset_task *t, cpu_subset_block *b, km_error *err);
+// What becomes of the slots of a subset after a pass.
+km_status km_cpu_subset_step(cpu_subset_task *t, cpu_subset_block *b, km_error *err);
+
+// subsets_boxes.c
+
+// Whether a subset's passes go over boxes of its points first. It depends on the subset's points and the job alone.
+int km_cpu_subset_has_boxes(const cpu_subset_task *t, const cpu_subset_block *b);
+// Passes of a seeded subset over boxes, until its runs are done or the boxes are found not to pay. The next pass
+// over the table is a first one.
+km_status km_cpu_subset_boxes_run(cpu_subset_task *t, cpu_subset_block *b, km_error *err);
+// Bytes while that runs, beside the columns.
+int64_t km_cpu_subset_boxes_bytes(int64_t n, int64_t size);
+
 // subsets_tiles.c
 
 // `count` points from `first` on, which starts an SoA group: whole SoA groups of the subset's columns alone.

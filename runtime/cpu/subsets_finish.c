@@ -231,7 +231,7 @@ static void reading_begin(reading *r, const cpu_subset_block *b, const cpu_subse
     r->kernels = t->columns;
     r->work = (cpu_subset_finish){.centroids = r->centroids, .order = r->order};
     r->work.run = (cpu_subset_run){
-        .k = fit->k, .table = slot->table, .sums = b->sums, .mode = has_run ? KM_CPU_MOVE : KM_CPU_FIRST};
+        .k = fit->k, .table = slot->table, .sums = b->sums, .mode = has_run ? slot->mode : KM_CPU_FIRST};
 }
 
 static void columns_tile(const finisher *f, cpu_subset_block *b, cpu_subset_task *t, int64_t first,

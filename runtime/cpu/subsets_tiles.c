@@ -102,7 +102,7 @@ void km_cpu_subset_pass(cpu_subset_task *t, cpu_subset_block *b, int64_t first, 
                                          .table = slot->table,
                                          .labels = (uint8_t *)slot->labels + first,
                                          .sums = cpu_subset_partial(t, slot),
-                                         .mode = is_last ? KM_CPU_MOVE : slot->mode,
+                                         .mode = slot->mode,
                                          .labels_bytes = slot->labels_bytes};
     }
     km_cpu_chunk work = {.points = b->tile,

@@ -254,7 +254,7 @@ static km_status sample_probe(double *part, cpu_engine *engine, km_error *err) {
     km_status status = KM_OK;
     KM_TRY_GOTO(sample_take(&sample, engine, err));
     cpu_tile_source source = {.soa_groups = sample.points, .soa_points = sample.soa_points};
-    KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &tiling->kernels, NULL, err));
+    KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &tiling->kernels, NULL, 0, err));
     KM_TRY_GOTO(km_cpu_tiles_alloc(&tiles, &sample, err));
     KM_TRY_GOTO(km_cpu_tiles_fill(&tiles, &sample, &tiling->kernels, &source, sort.keys, 1, 0, err));
     status = probe(part, engine, &tiles, 1, err);
@@ -276,7 +276,7 @@ static km_status sort_all(cpu_engine *engine, km_error *err) {
     cpu_tiling *tiling = engine->tiling;
     KM_TRY(km_cpu_tiles_alloc(&tiling->tiles, engine, err));
     const float *rows = engine->weights ? NULL : tiling->source.rows32;
-    KM_TRY(km_cpu_sorter_run(&tiling->sort, engine, &tiling->kernels, rows, err));
+    KM_TRY(km_cpu_sorter_run(&tiling->sort, engine, &tiling->kernels, rows, 0, err));
     if (tiling->sort.carried) tiling->source.rows32 = tiling->sort.carried;
     return KM_OK;
 }

@@ -9,6 +9,7 @@
 typedef struct cpu_sorter {
     const cpu_engine *engine;
     int64_t bits, features_count;
+    int64_t cell_bits;      // 0: the features' bits interleave
     cpu_tiles_code *codes;  // features_count
     int64_t *order;         // of features, widest first
     const float *rows;      // of all points, in their first order, or NULL
@@ -17,10 +18,11 @@ typedef struct cpu_sorter {
     uint32_t *counts;       // chunks x TILES_DIGITS
 } cpu_sorter;
 
-// `rows`: the points as floats, where no more than that is needed of a point; else NULL. On failure, too, the sorter
-// must be freed.
+// `rows`: the points as floats, where no more than that is needed of a point; else NULL. `cell_bits`: of the code, of
+// each feature but the narrowest, by which points of a cell are in order; 0: all features alike. On failure, too, the
+// sorter must be freed.
 km_status km_cpu_sorter_run(cpu_sorter *sorter, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
-                            const float *rows, km_error *err);
+                            const float *rows, int64_t cell_bits, km_error *err);
 void km_cpu_sorter_free(cpu_sorter *sorter);
 
 km_status km_cpu_tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_error *err);

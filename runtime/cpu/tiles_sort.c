@@ -27,14 +27,17 @@ static double value_at(const cpu_engine *engine, int64_t point, int64_t f) {
 // Bits of the code that the feature at `rank`, in the order of spread, gets. The first ones get one more where bits
 // cannot be shared evenly.
 static int64_t bits_of(const cpu_sorter *s, int64_t rank) {
+    if (s->cell_bits && rank + 1 < s->features_count) return s->cell_bits;
+    if (s->cell_bits) return s->bits - s->cell_bits * rank;
     return s->bits / s->features_count + (rank < s->bits % s->features_count);
 }
 
 // Spreads a bucket's bits over the code: the highest bits of all features come first, then the next ones (a Morton
-// code).
+// code). With cells, all bits of a feature lie together.
 static uint32_t spread_bits(const cpu_sorter *s, int64_t rank, uint32_t bucket) {
     int64_t bits = bits_of(s, rank), at = s->bits;
     uint32_t code = 0;
+    if (s->cell_bits) return bucket << (rank + 1 < s->features_count ? at - s->cell_bits * (rank + 1) : 0);
     for (int64_t level = 0; level < bits; level++)
         for (int64_t other = 0; other < s->features_count; other++) {
             if (level >= bits_of(s, other)) continue;
@@ -211,9 +214,12 @@ void km_cpu_sorter_free(cpu_sorter *s) {
 }
 
 km_status km_cpu_sorter_run(cpu_sorter *s, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
-                            const float *rows, km_error *err) {
+                            const float *rows, int64_t cell_bits, km_error *err) {
     int64_t n = engine->base.n, chunks = engine->chunks_count, firsts[TILES_DIGITS + 1];
-    *s = (cpu_sorter){.engine = engine, .rows = rows, .bits = n > CODE_POINTS ? CODE_BITS_MANY : CODE_BITS};
+    *s = (cpu_sorter){.engine = engine,
+                      .rows = rows,
+                      .bits = n > CODE_POINTS ? CODE_BITS_MANY : CODE_BITS,
+                      .cell_bits = cell_bits};
     int64_t row = engine->base.d * (int64_t)sizeof *rows;
     if (rows && row <= CARRIED_BYTES) {
         s->carried = km_pages_alloc(n * row);

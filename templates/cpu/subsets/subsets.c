@@ -516,4 +516,10 @@ KM_TARGET static void count_cells(int64_t *counts, const uint8_t *labels, int64_
     }
 }
 
-const cpu_subset_kernels $name = {{$isa, sizeof(km_real)}, pass, finish, count_cells, {$seeds}};
+//@ if avx512_float
+//@ include cpu/subsets/boxes.c
+const cpu_subset_kernels $name = {
+    {$isa, sizeof(km_real)}, pass, finish, count_cells, {$seeds}, box_fill, boxes_pass};
+//@ else
+const cpu_subset_kernels $name = {{$isa, sizeof(km_real)}, pass, finish, count_cells, {$seeds}, NULL, NULL};
+//@ end

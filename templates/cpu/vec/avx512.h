@@ -280,6 +280,7 @@ typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a
                                                    _mm512_loadu_si512((const void *)(index)), base, 4))
 // Four floats as doubles: compilers would convert them two at a time.
 #define KM_FOUR_DOUBLES(x) _mm256_cvtps_pd((__m128)(x))
+#define KM_INTS_OR_WHERE(ints, bits, x) ints = _mm512_mask_or_epi32(ints, (__mmask16)(bits), ints, x)
 // Adds doubles to a sum where a bit is set.
 #define KM_D_ADD_BITS(sum, bits, x) sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, x)
 //@ end

@@ -314,4 +314,4 @@ KM_TARGET static void finish(const cpu_subset_tile *tile, cpu_subset_finish *wor
 
 // ... 1 definition
 
-const cpu_subset_kernels km_subsets_avx2_float32 = {{2, sizeof(km_real)}, pass, finish, count_cells, {seed_1, seed_2, seed_3, seed_4}};
+const cpu_subset_kernels km_subsets_avx2_float32 = {{2, sizeof(km_real)}, pass, finish, count_cells, {seed_1, seed_2, seed_3, seed_4}, NULL, NULL};
