@@ -191,12 +191,13 @@ START_TEST(page_of_iris) {
     result = fit(data, "2..10", NULL);
     km_report_params params;
     km_report_params_init(&params);
-    params.command = "kmgen fit 'a b' <c>";
+    params.command = "kmgen fit 'a  b' --scale <c>";
     params.title = "flowers & more";
     page = page_of(result, data, &params, 200000);
-    assert_has(page, "<code>kmgen fit 'a b' &lt;c&gt;</code>");
+    assert_has(page, "<code>kmgen fit 'a  b' <span class=\"option\">--scale</span> &lt;c&gt;</code>");
     assert_has(page, "<h1><bdi>flowers &amp; more</bdi></h1>");
     assert_has(page, "All 150 rows");
+    assert_has(page, "<td>39.040</td>"); // K = 6's inertia, as long as its neighbours
     ck_assert_int_ge(count_of(page, "class=\"restart\""), 9);
     // Without a script the chosen K is there, and there is no slider.
     char *rows = strstr(page, "<g id=\"rows\">"), *end = strstr(rows, "</g>");
@@ -415,15 +416,17 @@ START_TEST(no_inertia) {
 }
 END_TEST
 
-// Values whose differences are small beside them show these.
+// Values whose differences are small beside them show these; what is written as 0 has no sign.
 START_TEST(digits_of_centroids) {
-    static const double values[] = {-1000004, 1, -1000004, 1, -999996.25, 1, -999996.25, 1};
+    static const double values[] = {-1000004, -1e-4, -1000004, -1e-4, -999996.25, 1, -999996.25, 1};
     km_data *data;
     ck_assert_int_eq(km_data_from_memory(&data, values, 4, 2, KM_FLOAT64, 0, 0, NULL, NULL), KM_OK);
     km_result *result = fit(data, "2", NULL);
     char *page = page_of(result, data, NULL, 100000);
     assert_has(page, "<td>−999996.2</td>");
     assert_has(page, "<td>−1000004.0</td>");
+    assert_has(page, "<td>0.000</td>");
+    ck_assert_ptr_null(strstr(page, "−0.000<"));
     free(page);
     km_result_destroy(&result);
     km_data_destroy(&data);

@@ -113,7 +113,8 @@ static void add_value(km_page *page, int64_t j, int64_t f) {
     if (decimals < 0 || !isfinite(value))
         km_html_number(page->out, value);
     else
-        km_text_printf(page->out, "%s%.*f", value < 0 ? "−" : "", decimals, fabs(value));
+        km_text_printf(page->out, "%s%.*f", value <= -.5 * pow(10, -decimals) ? "−" : "", decimals,
+                       fabs(value));
     km_text_puts(page->out, "</td>");
 }
 

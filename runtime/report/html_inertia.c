@@ -104,7 +104,7 @@ static void add_row(km_page *page, const km_model *model, double *sorted) {
 
 static void add_table(km_page *page, double *sorted) {
     static const char *const heads[] = {
-        "K",          "Inertia", "Found by", "Restarts that found it", "Median of restarts", "Worst restart",
+        "K",          "Inertia", "Found by", "Restarts that agree", "Median of restarts", "Worst restart",
         "Iterations", NULL};
     km_html_details(page->out, "Inertia as a table", "The model of each K, and its restarts", heads);
     for (int64_t m = 0; m < page->result->models_count; m++) add_row(page, &page->result->models[m], sorted);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 static void begin_fact(km_page *page, const char *name) {
     km_text_printf(page->out, "<dt>%s</dt><dd>", name);
@@ -39,11 +40,29 @@ static void add_data(km_page *page) {
     km_text_puts(page->out, "</dd>\n");
 }
 
+// A command: a line does not end behind the hyphens of an option.
+static void add_words(km_text *out, const char *command) {
+    for (const char *at = command, *end; *at; at = end) {
+        km_text word = {0};
+        const char *begin = at + strspn(at, " ");
+        end = begin + strcspn(begin, " ");
+        km_text_add(out, at, begin - at);
+        km_text_add(&word, begin, end - begin);
+        km_text_puts(out, *begin == '-' ? "<span class=\"option\">" : "");
+        if (word.failed)
+            out->failed = 1;
+        else
+            km_html_text(out, word.data);
+        km_text_puts(out, *begin == '-' ? "</span>" : "");
+        km_text_clear(&word);
+    }
+}
+
 static void add_command(km_page *page) {
     if (!page->params->command) return;
     begin_fact(page, "Command");
     km_text_puts(page->out, "<code>");
-    km_html_text(page->out, page->params->command);
+    add_words(page->out, page->params->command);
     km_text_puts(page->out, "</code></dd>\n");
 }
 

@@ -68,15 +68,17 @@ void km_html_number(km_text *out, double value) {
         km_text_puts(out, "–");
         return;
     }
-    snprintf(text, sizeof text, "%.5g", value);
+    snprintf(text, sizeof text, value == 0 ? "0" : "%#.5g", fabs(value)); // columns of them end alike
+    size_t size = strlen(text);
+    if (text[size - 1] == '.') text[size - 1] = 0;
+    if (value < 0) km_text_puts(out, "−");
     char *power = strchr(text, 'e');
     if (!power) {
-        km_text_printf(out, "%s%s", text[0] == '-' ? "−" : "", text + (text[0] == '-'));
+        km_text_puts(out, text);
         return;
     }
     *power = 0;
-    km_text_printf(out, "%s%s×10<sup>%d</sup>", text[0] == '-' ? "−" : "", text + (text[0] == '-'),
-                   (int)strtol(power + 1, NULL, 10));
+    km_text_printf(out, "%s×10<sup>%d</sup>", text, (int)strtol(power + 1, NULL, 10));
 }
 
 void km_html_count(km_text *out, int64_t count) {
