@@ -249,6 +249,7 @@ extern "C" __global__ void __launch_bounds__(TILES_POINTS_THREADS(int(D)), 1)
         number = next;
         if (i + step < listed) tiles_fetch(args, next, all_candidates + (long long)next * args.ks_count);
         if (i + 2 * step < listed) next = list[i + 2 * step];
+        __syncwarp(); // all lanes have read it
         if (lane == 0) args.open[at] = 0;
         for (; ks; ks &= ks - 1) {
             const int q = tiles_lowest(ks);
