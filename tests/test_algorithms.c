@@ -903,20 +903,22 @@ END_TEST
 
 static Suite *gpu_suite(void) {
     Suite *suite = suite_create("algorithms on CUDA");
-    TCase *tcase = tcase_create("against hamerly");
-    tcase_set_timeout(tcase, 600);
-    tcase_add_test(tcase, gpu_shapes);
-    tcase_add_test(tcase, gpu_hard_data);
-    tcase_add_test(tcase, gpu_concurrent_restarts);
-    tcase_add_test(tcase, gpu_automatic);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("bounds");
-    tcase_set_timeout(tcase, 600);
-    tcase_add_loop_test(tcase, gpu_bounds_shapes, 0, 4);
-    tcase_add_loop_test(tcase, gpu_bounds_hard_data, 0, 4);
-    tcase_add_loop_test(tcase, gpu_bounds_restarts, 0, 4);
-    tcase_add_test(tcase, gpu_bounds_automatic);
-    suite_add_tcase(suite, tcase);
+    TCase *tiles = tcase_create("tiles"), *shapes = tcase_create("bounds_shapes"),
+          *hard = tcase_create("bounds_hard_data"), *restarts = tcase_create("bounds_restarts"),
+          *chosen = tcase_create("automatic");
+    TCase *cases[] = {tiles, shapes, hard, restarts, chosen};
+    tcase_add_test(tiles, gpu_shapes);
+    tcase_add_test(tiles, gpu_hard_data);
+    tcase_add_test(tiles, gpu_concurrent_restarts);
+    tcase_add_loop_test(shapes, gpu_bounds_shapes, 0, 4);
+    tcase_add_loop_test(hard, gpu_bounds_hard_data, 0, 4);
+    tcase_add_loop_test(restarts, gpu_bounds_restarts, 0, 4);
+    tcase_add_test(chosen, gpu_automatic);
+    tcase_add_test(chosen, gpu_bounds_automatic);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        tcase_set_timeout(cases[c], 600);
+        suite_add_tcase(suite, cases[c]);
+    }
     return suite;
 }
 

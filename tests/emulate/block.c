@@ -110,7 +110,7 @@ __attribute__((noreturn)) static void fault(const char *what) {
 
 static void say_who_waits(char *text, size_t size) {
     size_t at = 0;
-    for (unsigned w = 0; w < warps_count && at + 200 < size; w++) {
+    for (unsigned w = 0; w < warps_count && w < 4 && at + 200 < size; w++) {
         int is_first = 1;
         for (unsigned lane = 0; lane < 32; lane++) {
             const fiber *own = fiber_at(w, lane);
