@@ -496,6 +496,11 @@ km_cu_result cuMemcpyHtoDAsync(km_cu_ptr to, const void *from, size_t bytes, km_
     memcpy(host_of(to), from, bytes);
     return 0;
 }
+// Tests call it.
+km_cu_result cuMemcpyHtoD_v2(km_cu_ptr to, const void *from, size_t bytes);
+km_cu_result cuMemcpyHtoD_v2(km_cu_ptr to, const void *from, size_t bytes) {
+    return cuMemcpyHtoDAsync(to, from, bytes, NULL);
+}
 km_cu_result cuMemcpyDtoHAsync(void *to, km_cu_ptr from, size_t bytes, km_cu_stream stream) {
     (void)stream;
     if (!has_bytes(from, bytes)) return FAILED;

@@ -596,6 +596,13 @@ static inline void lop3_b32(unsigned &to, unsigned a, unsigned b, unsigned c, un
         to |= (table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | (c >> i & 1)) & 1) << i;
 }
 
+// The bits of a float.
+static inline void lop3_b32(float &to, float a, unsigned b, unsigned c, unsigned table) {
+    unsigned bits;
+    lop3_b32(bits, __float_as_uint(a), b, c, table);
+    to = __uint_as_float(bits);
+}
+
 static inline void setp_ne_s32(bool &to, int a, int b) {
     to = a != b;
 }
