@@ -16,7 +16,14 @@ if ! command -v "${EMULATED_CUDA_CXX:-g++}" >/dev/null; then
     echo "skipped: there is no ${EMULATED_CUDA_CXX:-g++}"
     exit 77
 fi
+if [ -n "${EMULATED_WHOLE:-}" ] && [ -z "${KMGEN_TEST_ALL:-}" ]; then
+    echo "skipped: it takes long, scripts/test --all runs it"
+    exit 77
+fi
 folder=$(cd "$folder" && pwd)
 export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export KMGEN_TEST_EMULATED=1
 export KMGEN_TEST_CACHE=${KMGEN_TEST_CACHE:-$folder/kernels}
+# The whole form is all cases, not that of the short one.
+[ -z "${KMGEN_TEST_ALL:-}" ] || [ "${CK_RUN_CASE:-}" != few ] || unset CK_RUN_CASE
 exec "$@"

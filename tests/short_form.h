@@ -18,6 +18,15 @@ static inline int is_sample(void) {
     return is_set("KMGEN_TEST_SAMPLE");
 }
 
+// On an emulated GPU (emulated.sh), which is slow: tests take fewer points; a few of them are its short form.
+static inline int is_emulated(void) {
+    return is_set("KMGEN_TEST_EMULATED");
+}
+
+static inline int is_few(void) {
+    return is_emulated() && !is_whole();
+}
+
 // The C compiler of emitted kernels where a test is not about what it makes of them: one that optimises little. NULL:
 // the one that kmgen takes.
 static inline const char *quick_compiler(void) {

@@ -720,6 +720,7 @@ START_TEST(gpu_shapes) {
                  {128, 3, "2..5"},   {129, 3, "2..5"},    {4095, 3, "2..5"},  {4097, 3, "2..5"},
                  {16385, 3, "2..5"}, {4999, 3, "1,33,64"}};
     for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        if (is_few() && t % 6 != 3) continue;
         ref_data points = ref_blobs(cases[t].n, cases[t].d, 7, 1.2, 11, KM_FLOAT32);
         compare_on_gpu(&points, &(job){.clusters = cases[t].clusters, .restarts = 2, .max_iter = 30},
                        KM_ALGORITHM_TILES);
@@ -772,10 +773,11 @@ START_TEST(gpu_bounds_shapes) {
                  {2003, 130, "33"},   {1009, 300, "40,50"},   {31, 5, "2..5"},      {33, 20, "1,32"},
                  {701, 512, "20,70"}, {30011, 24, "1,2,1000"}};
     for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
-        if (is_other((int)t, _i)) continue;
+        if (is_few() ? t != 2 : is_other((int)t, _i)) continue;
         ref_data points = ref_blobs(cases[t].n, cases[t].d, 40, 1.2, 11, type_of(_i));
         bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 40}, _i);
         ref_data_free(&points);
+        if (is_few()) continue;
         points = ref_uniform(cases[t].n, cases[t].d, 3, type_of(_i));
         bounds_on_gpu(&points, &(job){.clusters = cases[t].clusters, .max_iter = 12}, _i);
         ref_data_free(&points);
@@ -916,9 +918,17 @@ static Suite *gpu_suite(void) {
     tcase_add_test(chosen, gpu_automatic);
     tcase_add_test(chosen, gpu_bounds_automatic);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        if (is_emulated() && cases[c] == chosen) continue; // millions of points
         tcase_set_timeout(cases[c], 600);
         suite_add_tcase(suite, cases[c]);
     }
+    if (!is_emulated()) return suite;
+    TCase *few = tcase_create("few");
+    tcase_add_test(few, gpu_shapes);
+    tcase_add_loop_test(few, gpu_bounds_shapes, 1, 2);
+    tcase_add_loop_test(few, gpu_bounds_shapes, 3, 4);
+    tcase_set_timeout(few, 600);
+    suite_add_tcase(suite, few);
     return suite;
 }
 

@@ -8,6 +8,7 @@
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/file.h"
 #include "reference.h"
+#include "short_form.h"
 #include "rig.h"
 #include "quiet_check.h"
 #include "scratch.h"
@@ -814,6 +815,14 @@ static SRunner *runner_of(int with_device) {
     suite_add_tcase(suite, empty); // without a device these have no tests
     suite_add_tcase(suite, kept);
     suite_add_tcase(suite, halves);
+    if (with_device && is_emulated()) {
+        TCase *few = tcase_create("few");
+        tcase_set_timeout(few, 300);
+        tcase_add_test(few, wide_rows_come_home);
+        tcase_add_loop_test(few, seeds_by_halves_are_the_same, 0, 1);
+        tcase_add_loop_test(few, silhouettes_by_kept_labels, 0, 1);
+        suite_add_tcase(suite, few);
+    }
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); // a CUDA context does not outlive a fork
     return runner;

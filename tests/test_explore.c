@@ -736,6 +736,12 @@ int main(int argc, char **argv) {
     tcase_add_test(rest, constant_and_few);
     suite_add_tcase(suite, fits);
     suite_add_tcase(suite, rest);
+    if (is_emulated()) {
+        TCase *few = tcase_create("few");
+        tcase_set_timeout(few, 300);
+        tcase_add_loop_test(few, equally_near_and_alone, 0, 1);
+        suite_add_tcase(suite, few);
+    }
     SRunner *runner = srunner_create(suite);
     if (is_gpu()) srunner_set_fork_status(runner, CK_NOFORK); // the driver is in this process
     srunner_run_all(runner, CK_NORMAL);

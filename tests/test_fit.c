@@ -2333,6 +2333,13 @@ static TCase *case_of(Suite *suite, const char *name) {
 
 static Suite *suite_of(void) {
     Suite *suite = suite_create(design ? design : target);
+    if (is_emulated()) { // one of each kind, in float32
+        TCase *few = case_of(suite, "few");
+        tcase_add_loop_test(few, together_equals_each_alone, 1, 2);
+        tcase_add_loop_test(few, weights_equal_repeated_rows, 1, 2);
+        tcase_add_loop_test(few, predict_equals_labels, 1, 2);
+        tcase_add_loop_test(few, points_on_the_device, 1, 2);
+    }
     TCase *values = case_of(suite, "values");
     tcase_add_loop_test(values, silhouettes_of_a_fit, 0, 8);
     tcase_add_test(values, silhouettes_of_ties);

@@ -23,7 +23,11 @@ typedef struct shape {
 
 static const shape shapes[] = {{"distance", "2..7", 4},        {"rounded", "2..8", 7}, {"hi_lo", "2..5", 18},
                                {"digits", "2,3,4,5,6,11", 24}, {"digits", "3,9", 61},  {"rows", "5,90", 11}};
-enum { SHAPES = sizeof shapes / sizeof *shapes, POINTS = 70001 };
+enum { SHAPES = sizeof shapes / sizeof *shapes, POINTS = 70001, FEW_POINTS = 2003 };
+
+static int64_t points_count(void) {
+    return is_emulated() ? FEW_POINTS : POINTS;
+}
 
 static void must(km_status status, const km_error *err, const char *what) {
     ck_assert_msg(status == KM_OK, "%s: %s: %s", what, km_status_name(status), err->text);
@@ -59,7 +63,7 @@ static uint64_t fit(const shape *s, const float *x, const char *kernels, int64_t
     km_fit_params params;
     *started = -1;
     const km_log log = {listen, started};
-    must(km_data_from_memory(&data, x, POINTS, s->d, KM_FLOAT32, 0, 0, NULL, &err), &err, "data");
+    must(km_data_from_memory(&data, x, points_count(), s->d, KM_FLOAT32, 0, 0, NULL, &err), &err, "data");
     km_spec_init(&spec);
     must(km_spec_set_target(&spec, "cuda", &err), &err, "target");
     must(km_spec_set_clusters(&spec, s->clusters, &err), &err, "clusters");
@@ -70,6 +74,7 @@ static uint64_t fit(const shape *s, const float *x, const char *kernels, int64_t
     params.labels = KM_LABELS_ALL;
     params.cache_dir = kernels;
     params.log = &log;
+    if (is_emulated()) params.max_iter = 10, params.refine = 0;
     km_fit_start_passes = start_passes;
     must(km_fit(&result, &spec, data, &params, &err), &err, s->form);
     km_fit_start_passes = -1;
@@ -88,6 +93,7 @@ START_TEST(same_bits_whenever_it_goes_over) {
     int64_t started, passes, all;
     uint64_t first = 0;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
+        if (is_few() && i > 0 && after[i] != -1) continue;
         char own[4200];
         snprintf(own, sizeof own, "%s/%s-%d-%zu", folder, s->form, (int)s->d, i);
         uint64_t begun = fit(s, x, own, after[i], &started, &passes);
@@ -115,7 +121,7 @@ static Suite *suite_of(void) {
     Suite *suite = suite_create("start");
     TCase *tests = tcase_create("start");
     tcase_set_timeout(tests, 600);
-    tcase_add_loop_test(tests, same_bits_whenever_it_goes_over, 0, SHAPES);
+    tcase_add_loop_test(tests, same_bits_whenever_it_goes_over, is_few() ? 1 : 0, is_few() ? 2 : SHAPES);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -19,79 +19,83 @@ static float value_of(unsigned half) {
 }
 
 static unsigned short half_of(double value, int to_zero) {
-    unsigned sign = signbit(value) ? 0x8000 : 0;
+    const uint64_t half_step = (uint64_t)1 << 41;
     double size = fabs(value);
-    int exponent;
+    uint64_t bits;
+    memcpy(&bits, &size, sizeof bits);
+    unsigned sign = signbit(value) ? 0x8000 : 0, made;
     if (isnan(value)) return 0x7fff;
-    if (isinf(value)) return (unsigned short)(sign | 0x7c00);
-    frexp(size, &exponent);
-    int unit = exponent - 11 < -24 ? -24 : exponent - 11;
-    double steps = ldexp(size, -unit);
-    steps = to_zero ? trunc(steps) : nearbyint(steps);
-    double rounded = ldexp(steps, unit);
-    if (rounded > 65504) return (unsigned short)(sign | (to_zero ? 0x7bff : 0x7c00));
-    // From the smallest normal number on, the bits count steps.
-    unsigned bits = rounded < 0x1p-14 ? (unsigned)(rounded * 0x1p24) : 0;
-    if (rounded >= 0x1p-14) {
-        frexp(rounded, &exponent);
-        bits = (unsigned)((exponent + 14) << 10) + (unsigned)ldexp(rounded, 11 - exponent) - 1024;
+    if (size < 0x1p-14) { // steps of the smallest half
+        made = (unsigned)(to_zero ? size * 0x1p24 : nearbyint(size * 0x1p24));
+    } else if (size >= 65536) {
+        made = to_zero && !isinf(value) ? 0x7bff : 0x7c00;
+    } else { // the exponent, and as many bits as a half has; rounding up may carry into it
+        uint64_t rest = bits & (2 * half_step - 1);
+        made = (unsigned)(bits >> 42) - ((1023 - 15) << 10);
+        if (!to_zero && (rest > half_step || (rest == half_step && made & 1))) made++;
     }
-    return (unsigned short)(sign | bits);
+    return (unsigned short)(sign | made);
 }
 
 // Tensor cores cut off what a float does not hold.
 static float cut(double sum) {
     float rounded = (float)sum;
-    return fabs((double)rounded) > fabs(sum) ? nextafterf(rounded, 0) : rounded;
+    int bits;
+    if (!(fabs((double)rounded) > fabs(sum))) return rounded;
+    memcpy(&bits, &rounded, sizeof bits);
+    bits--; // towards zero
+    memcpy(&rounded, &bits, sizeof rounded);
+    return rounded;
 }
 
 static void whole_warp(unsigned mask) {
     if (mask != ~0u) emulated_gpu.fault("a matrix product is made by a part of a warp");
 }
 
-// Operands as tables of the values.
-static void halves_of(double a[ROWS][16], double b[COLUMNS][16], void **records) {
+// Adds the products of halves to the sums, a column of which a compiler may add at once with others.
+static void multiply_halves(double sums[ROWS][COLUMNS], void **records) {
+    double a[ROWS][16], b[16][COLUMNS];
     for (int lane = 0; lane < LANES; lane++) {
         const emulated_product *own = records[lane];
         int g = lane / 4, t = lane % 4;
         for (int i = 0; i < 8; i++)
             a[g + i / 2 % 2 * 8][2 * t + i % 2 + i / 4 * 8] = values[own->a[i / 2] >> i % 2 * 16 & 0xffff];
         for (int i = 0; i < 4; i++)
-            b[g][2 * t + i % 2 + i / 2 * 8] = values[own->b[i / 2] >> i % 2 * 16 & 0xffff];
+            b[2 * t + i % 2 + i / 2 * 8][g] = values[own->b[i / 2] >> i % 2 * 16 & 0xffff];
     }
-}
-
-static double sum_of(const double *a, const double *b, double start) {
-    double sum = start;
-    for (int i = 0; i < 16; i++) sum += a[i] * b[i];
-    return sum;
+    for (int row = 0; row < ROWS; row++)
+        for (int f = 0; f < 16; f++)
+            for (int column = 0; column < COLUMNS; column++) sums[row][column] += a[row][f] * b[f][column];
 }
 
 static void product_f16_f32(void **records, unsigned mask) {
-    double a[ROWS][16], b[COLUMNS][16];
+    double sums[ROWS][COLUMNS];
     whole_warp(mask);
-    halves_of(a, b, records);
-    for (int lane = 0; lane < LANES; lane++) {
-        emulated_product *own = records[lane];
+    for (int lane = 0; lane < LANES; lane++)
         for (int i = 0; i < 4; i++)
-            own->sums.f[i] = cut(sum_of(a[lane / 4 + i / 2 * 8], b[lane % 4 * 2 + i % 2], own->sums.f[i]));
-    }
+            sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] =
+                ((const emulated_product *)records[lane])->sums.f[i];
+    multiply_halves(sums, records);
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < 4; i++)
+            ((emulated_product *)records[lane])->sums.f[i] =
+                cut(sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2]);
 }
 
 static void product_f16_f16(void **records, unsigned mask) {
-    double a[ROWS][16], b[COLUMNS][16];
+    double sums[ROWS][COLUMNS];
     whole_warp(mask);
-    halves_of(a, b, records);
-    for (int lane = 0; lane < LANES; lane++) {
-        emulated_product *own = records[lane];
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < 4; i++)
+            sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] =
+                values[((const emulated_product *)records[lane])->sums.u[i / 2] >> i % 2 * 16 & 0xffff];
+    multiply_halves(sums, records);
+    for (int lane = 0; lane < LANES; lane++)
         for (int i = 0; i < 2; i++) {
-            unsigned low =
-                half_of(sum_of(a[lane / 4 + i * 8], b[lane % 4 * 2], values[own->sums.u[i] & 0xffff]), 0);
-            unsigned high =
-                half_of(sum_of(a[lane / 4 + i * 8], b[lane % 4 * 2 + 1], values[own->sums.u[i] >> 16]), 0);
-            own->sums.u[i] = high << 16 | low;
+            const double *at = &sums[lane / 4 + i * 8][lane % 4 * 2];
+            ((emulated_product *)records[lane])->sums.u[i] =
+                (unsigned)half_of(at[1], 0) << 16 | half_of(at[0], 0);
         }
-    }
 }
 
 static void bytes_product(void **records, unsigned mask, int b_has_sign) {
