@@ -1205,6 +1205,35 @@ static int end_in(void *user, const km_progress *progress) {
     return ++e->calls > e->after ? KM_FIT_STOP_WITH_RESULT : 0;
 }
 
+// From the last pass on.
+static int end_behind_finish(void *user, const km_progress *progress) {
+    int *is_finishing = user;
+    if (!strcmp(progress->phase, "finish")) *is_finishing = 1;
+    return *is_finishing && strcmp(progress->phase, "finish") ? KM_FIT_STOP_WITH_RESULT : 0;
+}
+
+// With so little refinement the last pass finds models that are worse than those of the K before, and mends them.
+START_TEST(an_end_while_models_are_mended) {
+    for (uint64_t seed = 0; seed < (is_sample() ? 2 : 8); seed++) {
+        int is_finishing = 0;
+        km_error err = {{0}};
+        km_result *result = NULL;
+        job j = job_open(ref_blobs(907, 2, 25, 1.0, 31, type_of(_i)), "2..40");
+        j.spec.n_init = 1;
+        j.params.init = KM_INIT_RANDOM;
+        j.params.refine = 1;
+        j.params.seed = seed;
+        j.params.progress = end_behind_finish;
+        j.params.progress_user = &is_finishing;
+        must(km_fit(&result, &j.spec, j.data, &j.params, &err), &err, "km_fit");
+        for (int64_t m = 1; m < result->models_count; m++)
+            ck_assert_double_le(result->models[m].inertia, result->models[m - 1].inertia);
+        km_result_destroy(&result);
+        job_close(&j);
+    }
+}
+END_TEST
+
 // Whatever the moment, each K has a model with its own labels and scores.
 START_TEST(progress_ends_with_a_result) {
     if (is_brief_lanes()) return;
@@ -2381,6 +2410,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(runs, few_changes_stop_early, 0, 2);
     tcase_add_test(runs, progress_interrupts);
     tcase_add_loop_test(runs, progress_ends_with_a_result, 0, 2);
+    tcase_add_loop_test(runs, an_end_while_models_are_mended, 0, 2);
     tcase_add_test(runs, a_file_that_changes_is_refused);
     tcase_add_loop_test(runs, scales_keep_original_units, 0, 6);
     TCase *same = case_of(suite, "same");
