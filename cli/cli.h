@@ -132,8 +132,9 @@ extern const char *const cli_header_words[], *const cli_missing_words[], *const 
          CLI_TEXT(type, data.na_values)},                                                                    \
     {                                                                                                        \
         "decimal", 0, ".|,",                                                                                 \
-            "what decimals of text have; default: a comma where semicolons\nseparate and no number has a "   \
-            "point, else a point",                                                                           \
+            "what decimals of text have; default: a comma where semicolons\nor tabs separate and no number " \
+            "has "                                                                                           \
+            "a point, but as\nbetween thousands; else a point",                                              \
             CLI_BY(cli_take_decimal, char, type, data.decimal)                                               \
     }
 

@@ -1070,8 +1070,8 @@ static const struct {
                                 "the columns of numbers: --columns 2,3"},
     {"x,y\n1,NA\n", "x.csv: row 2, column 2 (y): the value is missing (missing: y 1); drop such rows by "
                     "--missing drop, or fill them in by --missing mean or median"},
-    {"x\ty\n1\t2,5\n", "x.csv: row 2, column 2 (y): \"2,5\" is no number; write decimals with a point, or "
-                       "give --decimal , (a comma between thousands must go)"},
+    {"x\ty\n1.5\t2,5\n", "x.csv: row 2, column 2 (y): \"2,5\" is no number; write decimals with a point, or "
+                         "give --decimal , (a comma between thousands must go)"},
     {"1 2\n3 4\n", "x.csv: row 2, column 1 (1 2): \"3 4\" is no number; cells must be separated by commas, "
                    "semicolons or tabs"},
     {"x\n1\n\n3\n", "x.csv: row 3, column 1 (x): the value is missing (missing: x 1); drop such rows by "
@@ -1534,12 +1534,20 @@ END_TEST
 START_TEST(marked_numbers_are_left_out_aloud) {
     static const struct {
         const char *cell, *advice;
-    } rows[] = {{"$12.50", "write the number without its currency"},
-                {"12.50 \xe2\x82\xac", "write the number without its currency"},
-                {"12%", "write the number without %"},
-                {"1,234.5", "write numbers without a mark between thousands"},
-                {"192.168.100.200", NULL},
-                {"Oslo", NULL}};
+    } rows[] = {
+        {"$12.50", "write the number without its currency"},
+        {"12.50 \xe2\x82\xac", "write the number without its currency"},
+        {"12%", "write the number without %"},
+        {"1,234.5", "write numbers without a mark between thousands"},
+        {"1\xc2\xa0"
+         "234",
+         "write numbers without a mark between thousands"},
+        {"1\xe2\x80\xaf"
+         "234.5",
+         "write numbers without a mark between thousands"},
+        {"1,234", "write decimals with a point, or give --decimal , (a comma between thousands must go)"},
+        {"192.168.100.200", NULL},
+        {"Oslo", NULL}};
     params.numbers_only = 1;
     params.log = &remembering;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -1556,6 +1564,42 @@ START_TEST(marked_numbers_are_left_out_aloud) {
                      "x.csv: column 1 (price) is left out, as \"%s\" is no number; %s, where it is one\n",
                      rows[i].cell, rows[i].advice);
         ck_assert_str_eq(strchr(said, '\n') + 1, line);
+    }
+}
+END_TEST
+
+// Lists of numbers are no numbers with a decimal comma, and a table of such numbers alone names one.
+START_TEST(marks_of_all_columns) {
+    params.numbers_only = 1;
+    params.log = &remembering;
+    write_text("x.csv", "set,n\n\"1,2\",1\n\"1,2,3\",2\n\"4\",7\n\"4,5\",2\n\"1,2\",2\n\"1,2,7\",2\n");
+    said[0] = 0;
+    open_file("x.csv");
+    ck_assert_str_eq(said, "x.csv: features are n; left out: set (text)\n");
+    write_text("x.csv", "a,b\n\"1,5\",2 %\n\"2,5\",3 %\n");
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv has no column of numbers: row 2, column 1 (a) holds \"1,5\"; write decimals with a point, "
+        "or give --decimal , (a comma between thousands must go)");
+    params.decimal = ','; // the way out
+    open_file("x.csv");
+    expect_values(2, 1, (double[]){1.5, 2.5});
+    params.decimal = 0;
+    static const struct {
+        const char *text;
+        int is_said;
+    } points[] = {{"a;b\n1.200;1.5\n950;2\n3.100;3\n", 1},
+                  {"a;b\n1.200;1.5\n0.950;2\n3.1;3\n", 0},
+                  {"a;b\n1.200;1.5\n2020;2\n3.100;3\n", 0},
+                  {"a;b\n1.200;1.5\n2.200;2\n3.100;3\n", 0},
+                  {"a,b\n1.200,1.5\n950,2\n3.100,3\n", 0}};
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        write_text("x.csv", points[i].text);
+        said[0] = 0;
+        open_file("x.csv");
+        ck_assert_msg((strstr(said, "column 1 (a) has whole numbers below 1000, and points before") !=
+                       NULL) == points[i].is_said,
+                      "%s%s", points[i].text, said);
     }
 }
 END_TEST
@@ -1820,6 +1864,19 @@ START_TEST(spelled_numbers) {
     open_file("x.csv");
     expect_values(2, 2, (double[]){1.5, 2.25, 3.5, 4.5});
     write_text("x.tsv", "x\ty\n1,5\t2\n");
+    open_file("x.tsv");
+    expect_values(1, 2, (double[]){1.5, 2});
+    write_text("x.tsv", "x\ty\n1,500\t2.5\n"); // thousands may have commas, and decimals have points
+    params.numbers_only = 1;
+    open_file("x.tsv");
+    expect_values(1, 1, (double[]){2.5});
+    write_text("x.tsv", "x\ty\n1,500\t2\n");
+    open_file("x.tsv");
+    expect_values(1, 1, (double[]){2});
+    write_text("x.csv", "x;y\n1.500;2,5\n950;3,5\n2.500;4,5\n"); // points are no decimal points then
+    open_file("x.csv");
+    expect_values(3, 1, (double[]){2.5, 3.5, 4.5});
+    params.numbers_only = 0;
     params.decimal = ',';
     open_file("x.tsv");
     expect_values(1, 2, (double[]){1.5, 2});
@@ -1839,7 +1896,9 @@ START_TEST(spelled_numbers) {
         {"12.50 EUR", "write the number without its currency", 0},
         {"\xe2\x82\xac 3", "write the number without its currency", 0},
         {"12%", "write the number without %", 0},
-        {"1.5", "decimals have a comma here: write it so, or give --decimal .", ','},
+        {"1.5",
+         "decimals have a comma here: write it so (a point between thousands must go), or give --decimal .",
+         ','},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[128], message[256], bare[64];
@@ -2073,6 +2132,7 @@ int main(void) {
     tcase_add_test(tests, missing_values);
     tcase_add_test(tests, sentinels);
     tcase_add_test(tests, marked_numbers_are_left_out_aloud);
+    tcase_add_test(tests, marks_of_all_columns);
     tcase_add_test(tests, columns_by_ranges);
     tcase_add_test(tests, several_files);
     tcase_add_test(tests, several_files_refused);

@@ -94,7 +94,7 @@ typedef struct km_data_params {
     /// Column of text with one weight a row, by its name or number, which is no feature. Default NULL.
     const char *weights_column;
     /// '.' or ',', between whole numbers and decimals of text. Default 0: a comma where cells are separated by
-    /// semicolons and no number has a point, else a point.
+    /// semicolons or tabs, and no number has a point but before three digits, as between thousands; else a point.
     char decimal;
     /// Features that are needed, e.g. km_predictor_feature_names. Of a text with a header (after `columns`) just these
     /// are read, in this order; of a table without names, all. Default NULL, 0: all.

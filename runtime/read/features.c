@@ -174,14 +174,35 @@ static void warn_of_marks(const km_parse *p) {
             s++;
             continue;
         }
-        const char *advice = km_parse_mark_advice(seen->wrong);
+        const char *advice = km_parse_mark_advice(seen->wrong, p->spelling.decimal);
         if ((kind != KM_COLUMN_CATEGORY && kind != KM_COLUMN_TEXT) || !advice) continue;
         if (point && strchr(point + 1, '.')) continue;
+        int is_list =
+            strchr(seen->wrong, ',') && seen->commas < seen->cells - seen->missing; // "1,2" beside "1,2,3"
+        if (is_list && p->spelling.decimal == '.' && !seen->wrong[strspn(seen->wrong, "0123456789,")])
+            continue;
         char got[KM_QUOTED_SIZE];
         km_log_line(p->params->log, KM_LOG_WARNING,
                     "%s: column %" PRId64 "%s%.80s%s is left out, as %s is no number; %s, where it is one",
                     p->file, f + 1, name ? " (" : "", name ? name : "", name ? ")" : "",
                     km_quoted(got, seen->wrong), advice);
+    }
+}
+
+// "1.200" beside "950" where semicolons or tabs separate: points may stand between thousands.
+static void warn_of_points(const km_parse *p) {
+    if (p->params->decimal || p->delimiter == ',') return;
+    for (int64_t s = 0; s < p->slots_count; s++) {
+        int64_t column = p->slots[s].column;
+        const km_seen *seen = &p->scan.columns[column];
+        const char *name = km_parse_name(p, column);
+        if (!seen->points || seen->points != seen->grouped || !seen->digits || seen->long_digits) continue;
+        km_log_line(
+            p->params->log, KM_LOG_WARNING,
+            "%s: column %" PRId64 "%s%.80s%s has whole numbers below 1000, and points before three "
+            "digits only; they count as decimal points: where they stand between thousands, write the "
+            "numbers without them, else give --decimal .",
+            p->file, column + 1, name ? " (" : "", name ? name : "", name ? ")" : "");
     }
 }
 
@@ -348,6 +369,7 @@ static km_status finish(km_parse *p) {
     if (p->params->numbers_only && !p->params->columns && !p->params->names) {
         say_choice(p);
         warn_of_marks(p);
+        warn_of_points(p);
         warn_of_first_row(p);
     }
     warn_of_unknown(p);

@@ -299,11 +299,11 @@ static void see_wrong(km_seen *seen, const km_cell *cell, int64_t line) {
     snprintf(seen->wrong, sizeof seen->wrong, "%.*s", (int)km_min(cell->size, 60), cell->text);
 }
 
-// "1.234" and "12.345": three digits behind the only point, and as many at most before it, of which the first is no 0.
-static int may_be_grouped(const km_cell *cell) {
+// "1.234" and "12.345": three digits behind the only mark, and as many at most before it, of which the first is no 0.
+static int may_be_grouped(const km_cell *cell, char mark) {
     int64_t size = cell->size, begin = size && cell->text[0] == '-';
     int64_t before = size - begin - 4;
-    if (before < 1 || before > 3 || cell->text[size - 4] != '.' || cell->text[begin] == '0') return 0;
+    if (before < 1 || before > 3 || cell->text[size - 4] != mark || cell->text[begin] == '0') return 0;
     for (int64_t i = begin; i < size; i++)
         if (i != size - 4 && !isdigit((unsigned char)cell->text[i])) return 0;
     return 1;
@@ -312,7 +312,7 @@ static int may_be_grouped(const km_cell *cell) {
 static void see_spelling(km_seen *seen, const km_cell *cell) {
     int64_t digits = 0;
     seen->points += memchr(cell->text, '.', (size_t)cell->size) != NULL;
-    seen->grouped += may_be_grouped(cell);
+    seen->grouped += may_be_grouped(cell, '.');
     while (digits < cell->size && isdigit((unsigned char)cell->text[digits])) digits++;
     seen->digits += digits == cell->size;
     seen->long_digits += digits == cell->size && digits > 3;
@@ -333,7 +333,10 @@ static int see(km_seen *seen, const km_cell *cell, int64_t line, const km_spelli
         return 1;
     }
     see_wrong(seen, cell, line);
-    seen->commas += spelling->decimal == '.' && take_with_comma(&value, cell);
+    if (spelling->decimal == '.' && take_with_comma(&value, cell)) {
+        seen->commas++;
+        seen->grouped_commas += may_be_grouped(cell, ',');
+    }
     if (km_cell_yes_no(&value, cell, spelling) == KM_CELL_VALUE) {
         seen->yes_no++;
     } else if (km_cell_date(&value, cell, spelling) == KM_CELL_VALUE) {

@@ -48,6 +48,7 @@ typedef struct km_seen {
     int64_t cells, missing;
     int64_t numbers, whole, yes_no, dates; // cells that are one, of those that are not missing
     int64_t commas;                        // cells that are numbers but for a decimal comma
+    int64_t grouped_commas;                // ... which may be one between thousands: 1,234
     int64_t points;                        // numbers with a decimal point
     int64_t grouped;                       // ... which may be one between thousands: 1.234
     int64_t digits;                        // numbers spelled by digits alone

@@ -84,30 +84,48 @@ static int has_thousands(const char *cell) {
     return groups > 0 && (marks > 1 || strpbrk(cell, "' ")) && is_number_within(cell, ",.' ");
 }
 
-const char *km_parse_mark_advice(const char *cell) {
+// A copy in which spaces that do not break (U+00A0, U+202F) are plain ones.
+static void plain_spaces(char *out, size_t size, const char *cell) {
+    static const char *const spaces[] = {"\xc2\xa0", "\xe2\x80\xaf"};
+    size_t count = 0;
+    while (*cell && count < size - 1) {
+        size_t skipped = 0;
+        for (int i = 0; i < 2 && !skipped; i++)
+            if (strncmp(cell, spaces[i], strlen(spaces[i])) == 0) skipped = strlen(spaces[i]);
+        out[count] = *cell;
+        if (skipped) out[count] = ' ';
+        count++;
+        cell += skipped ? skipped : 1;
+    }
+    out[count] = 0;
+}
+
+const char *km_parse_mark_advice(const char *text, char decimal) {
+    char cell[64];
+    plain_spaces(cell, sizeof cell, text);
     static const char *const currencies[] = {"\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5", "$", "EUR",
                                              "USD",          "CHF",      "GBP",      NULL};
     for (int i = 0; currencies[i]; i++)
         if (strstr(cell, currencies[i]) && is_number_within(cell, "$ EURUSDCHFGBP,.'"))
             return "write the number without its currency";
     if (strchr(cell, '%') && is_number_within(cell, "% ,")) return "write the number without %";
-    return has_thousands(cell) ? "write numbers without a mark between thousands" : NULL;
+    if (has_thousands(cell)) return "write numbers without a mark between thousands";
+    if (decimal == ',' && strchr(cell, '.') && is_number_within(cell, ""))
+        return "decimals have a comma here: write it so (a point between thousands must go), or give "
+               "--decimal .";
+    if (decimal == '.' && strchr(cell, ',') && is_number_within(cell, ","))
+        return "write decimals with a point, or give --decimal , (a comma between thousands must go)";
+    return NULL;
 }
 
 // What may be done about a cell that is no number. `word`: as a message shows it.
 static void way_out_of(char *out, size_t size, const km_parse *p, const char *cell, const char *word,
                        int64_t column) {
     char column_word[KM_ADVICE_SIZE];
-    const char *mark = km_parse_mark_advice(cell);
-    int is_comma = p->spelling.decimal == ',';
+    const char *mark = km_parse_mark_advice(cell, p->spelling.decimal);
     km_columns_advise(column_word, p->has_header ? p->first_row : NULL, &column, 1);
     if (mark)
         snprintf(out, size, "%s", mark);
-    else if (is_comma && strchr(cell, '.') && is_number_within(cell, ""))
-        snprintf(out, size, "decimals have a comma here: write it so, or give --decimal .");
-    else if (!is_comma && strchr(cell, ',') && is_number_within(cell, ","))
-        snprintf(out, size,
-                 "write decimals with a point, or give --decimal , (a comma between thousands must go)");
     else if (strchr(cell, ' ') && is_number_within(cell, " "))
         snprintf(out, size, "write the number without spaces");
     else if (km_kind_of(&p->scan.columns[column], NULL) == KM_COLUMN_NUMBER &&
@@ -502,6 +520,17 @@ static const char *other_separator(const km_parse *p) {
     return is_text && strchr(first, ' ') && strpbrk(seen->wrong, "0123456789") ? "spaces" : NULL;
 }
 
+// The first of these columns whose cells are numbers but for a mark, and what may be done about it; NULL: there is none.
+static const char *marked_column(int64_t *column, const km_parse *p, const int64_t *picks, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const km_seen *seen = &p->scan.columns[ *column = picks[i]];
+        km_column_kind kind = km_kind_of(seen, NULL);
+        const char *advice = km_parse_mark_advice(seen->wrong, p->spelling.decimal);
+        if (advice && (kind == KM_COLUMN_TEXT || kind == KM_COLUMN_CATEGORY)) return advice;
+    }
+    return NULL;
+}
+
 // None of these columns is a feature by itself.
 static km_status refuse_all(const km_parse *p, const int64_t *picks, int64_t count) {
     const km_data_params *params = p->params;
@@ -513,6 +542,14 @@ static km_status refuse_all(const km_parse *p, const int64_t *picks, int64_t cou
             "%s has no column of numbers: its cells seem to be separated by %s; commas, semicolons or tabs "
             "are read: tr%s '%s' , <FILE",
             p->file, separator, *separator == '|' ? "" : " -s", *separator == '|' ? "|" : " ");
+    int64_t column;
+    const char *advice = marked_column(&column, p, picks, count);
+    if (advice) {
+        char place[KM_PLACE_SIZE], got[KM_QUOTED_SIZE];
+        const km_seen *seen = &p->scan.columns[column];
+        return km_fail(p->err, KM_ERROR_DATA, "%s has no column of numbers: %s holds %s; %s", p->file,
+                       place_of(place, p, seen->wrong_line, column), km_quoted(got, seen->wrong), advice);
+    }
     list_kinds(ids, p, picks, count, KM_COLUMN_ID, KM_COLUMN_ID);
     other_ways(way_out, sizeof way_out, p, picks, count);
     return km_fail(p->err, KM_ERROR_DATA,
@@ -575,13 +612,15 @@ done:
 
 static km_status scan_head(km_parse *p, const unsigned char *end, int is_whole);
 
-// The decimal comma, where semicolons separate cells and no number has a point.
+// The decimal comma, where semicolons or tabs separate cells, and no number has a point but such as may stand between
+// thousands. Behind tabs some comma must be one that does not stand there.
 static km_status find_decimal(km_parse *p, const unsigned char *end) {
     int64_t commas = 0, points = 0;
-    if (p->params->decimal || p->delimiter != ';') return KM_OK;
+    if (p->params->decimal || p->delimiter == ',') return KM_OK;
     for (int64_t f = 0; f < p->columns_count; f++) {
-        commas += p->scan.columns[f].commas;
-        points += p->scan.columns[f].points;
+        const km_seen *seen = &p->scan.columns[f];
+        commas += seen->commas - (p->delimiter == '\t' ? seen->grouped_commas : 0);
+        points += seen->points - seen->grouped;
     }
     if (!commas || points) return KM_OK;
     p->spelling.decimal = ',';

@@ -98,9 +98,9 @@ typedef km_status km_record_user(void *user, const km_cells *cells, const km_spe
 // Gives all records of the body to `use` in their order, on the calling thread, once km_parse_choose has found where it
 // begins. What is no record, or has another number of cells than the first row, is refused.
 km_status km_parse_each(km_parse *p, km_record_user *use, void *user);
-// What to do about a cell that is a number but for a currency, a percent sign or marks between thousands; NULL: it is
-// no such cell.
-const char *km_parse_mark_advice(const char *cell);
+// What to do about a cell that is a number but for a currency, a percent sign, marks between thousands or another
+// decimal mark; NULL: it is no such cell.
+const char *km_parse_mark_advice(const char *cell, char decimal);
 // Refuses a column of categories that has more of them than may be.
 km_status km_parse_many_categories(const km_parse *p, const km_slot *slot);
 // Refuses the cell of a slot.
