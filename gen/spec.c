@@ -252,10 +252,14 @@ km_status km_spec_set_target(km_spec *spec, const char *text, km_error *err) {
         spec->target = (km_target){KM_TARGET_CUDA, (int32_t)arch};
         return KM_OK;
     }
+    static const char expected[] = "auto, cpu, cpu:generic|avx2|avx512|neon, cuda or cuda:sm_NN";
+    if (strncmp(text, "gpu", 3) == 0) // whose letters are nearer to cpu
+        return km_fail(err, KM_ERROR_SPEC, "target must be %s, got \"%.40s\"; did you mean cuda?", expected,
+                       text);
     const char *words[TARGET_WORDS_COUNT + 2] = {0};
     for (int i = 0; i < TARGET_WORDS_COUNT; i++) words[i] = target_words[i].word;
     words[TARGET_WORDS_COUNT] = "cuda:sm_90";
-    return refuse("target", "auto, cpu, cpu:generic|avx2|avx512|neon, cuda or cuda:sm_NN", text, words, err);
+    return refuse("target", expected, text, words, err);
 }
 
 // Clusters ---------------------------------------------------------------------------------------------------
@@ -371,6 +375,13 @@ km_status km_spec_set_clusters(km_spec *spec, const char *text, km_error *err) {
     char close = *at == '[' ? ']' : 0;
     if (close) at++;
     if (!take_integer(&first, &at)) return refuse("clusters", clusters_expected, text, NULL, err);
+    if (!close && (*at == '-' || *at == ':')) {
+        const char *rest = at + 1;
+        if (take_integer(&last, &rest) && !*rest && last > first)
+            return km_fail(err, KM_ERROR_SPEC,
+                           "clusters has ranges such as 2..12, got \"%.40s\"; write %" PRId64 "..%" PRId64,
+                           text, first, last);
+    }
     if (close || strncmp(at, "..", 2) != 0) return set_list(spec, first, at, close, text, err);
     at += 2;
     if (!take_integer(&last, &at)) return refuse("clusters", clusters_expected, text, NULL, err);

@@ -82,6 +82,8 @@ static const struct {
     {"999999999999999999999999999999999999999999",
      "clusters must be 1..65535, got a number that is far too large"},
     {"12..2", "clusters must run from low to high, got 12..2; write 2..12"},
+    {"2-12", "clusters has ranges such as 2..12, got \"2-12\"; write 2..12"},
+    {"2:12", "clusters has ranges such as 2..12, got \"2:12\"; write 2..12"},
     {"0..5", "clusters must be 1..65535, got 0"},
     {"2..20 step 0", "clusters must have a step of 1..65535, got 0"},
     {"2..20 step -2", "clusters must have a step of 1..65535, got -2"},
@@ -145,6 +147,10 @@ START_TEST(targets) {
                  "target must be auto, cpu, cpu:generic|avx2|avx512|neon, cuda or cuda:sm_NN, got "
                  "\"cpu:avx\"; did you "
                  "mean cpu:avx2?");
+    expect_error(
+        km_spec_set_target(&spec, "gpu", &err), KM_ERROR_SPEC,
+        "target must be auto, cpu, cpu:generic|avx2|avx512|neon, cuda or cuda:sm_NN, got \"gpu\"; did you "
+        "mean cuda?");
     expect_error(km_spec_set_target(&spec, "fpga", &err), KM_ERROR_SPEC,
                  "target must be auto, cpu, cpu:generic|avx2|avx512|neon, cuda or cuda:sm_NN, got \"fpga\"");
     expect_error(km_spec_set_target(&spec, "cuda:sm_9", &err), KM_ERROR_SPEC,
