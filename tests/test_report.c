@@ -495,6 +495,10 @@ START_TEST(table_text) {
         "preferred: K = 4 by Calinski-Harabasz, BIC, AIC, WB index, PBM; K = 2 by simplified silhouette, "
         "Xie-Beni; K = 3 by Davies-Bouldin; none by Hartigan, Krzanowski-Lai, valley\n");
     km_text_free(text);
+    s->result.interrupted = 1;
+    text = to_table(&s->result, 0, 0);
+    ck_assert_ptr_nonnull(strstr(text, "1 of 3 K were not iterated until nothing moved: the fit was interrupted\n"));
+    km_text_free(text);
     sample_free(s);
 }
 END_TEST

@@ -406,9 +406,9 @@ static void print_rest(km_text *text, const km_result *result) {
     int64_t moving = 0;
     for (int64_t m = 0; m < result->models_count; m++) moving += !result->models[m].at_rest;
     if (result->refine != 0 && moving)
-        km_text_printf(
-            text, "\n%lld of %lld K were not iterated until nothing moved: refinement had used its share\n",
-            (long long)moving, (long long)result->models_count);
+        km_text_printf(text, "\n%lld of %lld K were not iterated until nothing moved: %s\n",
+                       (long long)moving, (long long)result->models_count,
+                       result->interrupted ? "the fit was interrupted" : "refinement had used its share");
 }
 
 static void print_choice(km_text *text, const km_result *result, const style *look) {
