@@ -27,6 +27,9 @@
     X(WITHOUT_FEATURE, "see with --columns what the others say without it",                                  \
       "see what the others say without it")                                                                  \
     X(AS_MISSING, ", or write nan in place of what was not measured and give --missing drop", "")            \
+    X(MEMORY_MAX, "--memory-max", "memory_max")                                                              \
+    X(DEVICE_MEMORY_MAX, "--device-memory-max", "device_memory_max")                                         \
+    X(SCRATCH, "--scratch FOLDER", "scratch_dir")                                                            \
     X(NVRTC_FOLDER, " and name its folder with --compiler", "")
 
 typedef enum km_wording {

@@ -235,11 +235,12 @@ static int run_fit(fit_job *job, fit_options *options) {
     cli_progress_clear();
     // A compiler that the same Ctrl-C ended makes another error: what counts is that the user stopped the fit.
     if (status != KM_OK && (cli_interrupted() || status == KM_ERROR_INTERRUPTED)) {
-        if (options->fit.checkpoint)
+        if (options->fit.checkpoint && access(options->fit.checkpoint, F_OK) == 0)
             cli_line(stderr, "kmgen: interrupted; --resume %s goes on from the runs that were done",
                      options->fit.checkpoint);
         else
-            cli_line(stderr, "kmgen: interrupted; nothing was written");
+            cli_line(stderr, "kmgen: interrupted%s; nothing was written",
+                     options->fit.checkpoint ? " before a run began" : "");
         return CLI_FAILED;
     }
     if (status != KM_OK) return cli_error(status, &err);

@@ -125,12 +125,21 @@ int64_t km_host_left_of(int64_t most) {
     return left > 0 ? left : 1;
 }
 
+const char *km_bytes_text(char text[KM_BYTES_SIZE], int64_t bytes) {
+    if (bytes >= 1 << 28)
+        snprintf(text, KM_BYTES_SIZE, "%.2f GiB", (double)bytes / 0x1p30);
+    else
+        snprintf(text, KM_BYTES_SIZE, "%.1f MiB", (double)bytes / 0x1p20);
+    return text;
+}
+
 km_status km_host_check(const char *what, int64_t bytes, km_error *err) {
     if (bytes < KM_HOST_LOOK_BYTES) return KM_OK;
     int64_t left = km_host_free(NULL);
     if (left == 0 || bytes <= left) return KM_OK;
-    return km_fail(err, KM_ERROR_MEMORY, "no memory for %s: %.2f GiB are needed, %.2f GiB are free", what,
-                   (double)bytes / 0x1p30, (double)left / 0x1p30);
+    char needed[KM_BYTES_SIZE], there[KM_BYTES_SIZE];
+    return km_fail(err, KM_ERROR_MEMORY, "no memory for %s: %s are needed, %s are free", what,
+                   km_bytes_text(needed, bytes), km_bytes_text(there, left));
 }
 
 // What to say -------------------------------------------------------------------------------------------------
@@ -231,7 +240,8 @@ static int64_t bytes_with(const change *c) {
 }
 
 static void advise(km_text *out, const char *words, int64_t bytes) {
-    km_text_printf(out, "%s%s needs %.2f GiB", out->size ? ", " : "", words, (double)bytes / 0x1p30);
+    char needed[KM_BYTES_SIZE];
+    km_text_printf(out, "%s%s needs %s", out->size ? ", " : "", words, km_bytes_text(needed, bytes));
 }
 
 static void advise_cpu(km_text *out, const km_spec *spec, const km_plan_params *params,
@@ -288,16 +298,16 @@ km_status km_memory_refuse(const km_plan *plan, const km_spec *spec, const km_pl
     if (plan->spec.target.kind == KM_TARGET_CUDA) advise_cpu(&advice, spec, params, host);
     int64_t points = advice.size ? 0 : points_that_fit(spec, params);
     if (points) km_text_printf(&advice, "a sample of %" PRId64 " points fits", points);
-    char target[32];
+    char target[32], needed[KM_BYTES_SIZE], there[KM_BYTES_SIZE];
     km_target_text(target, sizeof target, plan->spec.target);
     km_status status = km_fail(
         err, KM_ERROR_MEMORY,
-        "%" PRId64 " points of %" PRId64 " features do not fit: a%s fit on %s needs %.2f GiB of memory, "
-        "%.2f GiB are free%s%s",
+        "%" PRId64 " points of %" PRId64 " features do not fit: a%s fit on %s needs %s of memory, "
+        "%s are free%s%s",
         plan->points, plan->spec.features, plan->ranks > 1 ? " rank's" : "", target,
-        (double)plan->memory_bytes / 0x1p30, (double)plan->facts.memory_free_bytes / 0x1p30,
+        km_bytes_text(needed, plan->memory_bytes), km_bytes_text(there, plan->facts.memory_free_bytes),
         advice.size && !advice.failed ? ": " : "",
-        advice.size && !advice.failed ? advice.data : "; a machine with more of it is needed");
+        advice.size && !advice.failed ? advice.data : "; more of it is needed");
     km_text_clear(&advice);
     return status;
 }

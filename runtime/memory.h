@@ -11,6 +11,10 @@ int64_t km_host_free(const char *root);
 // Bytes that this process may still take of `most` that it may hold, pages of mapped files not counted; at least 1.
 int64_t km_host_left_of(int64_t most);
 
+// "100.0 MiB", or "2.50 GiB" from a quarter of one on.
+enum { KM_BYTES_SIZE = 24 };
+const char *km_bytes_text(char text[KM_BYTES_SIZE], int64_t bytes);
+
 enum { KM_HOST_LOOK_BYTES = 64 << 20 };
 // KM_ERROR_MEMORY where `bytes` more for `what` are above that: the system would hand out memory that it does not have,
 // and kill the process once it is used. Less than KM_HOST_LOOK_BYTES is not checked.

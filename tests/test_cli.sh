@@ -549,7 +549,7 @@ assert json.load(open(sys.argv[1]))["refine"] == "auto"' "$work/stdout"
     in_bound() { "$kmgen" fit "$iris" -k 2..5 -t cpu -v "$@" 2>/dev/null | grep ^digest; }
     expect "a bound on the memory changes the result" test "$(in_bound --memory-max 1.5G)" = "$(in_bound)"
     run 1 fit "$iris" -k 2..5 -t cpu --memory-max 10M --labels l.npy
-    in_stderr 'needs .* are free.*\(memory_max is 0\.01 GiB; a scratch folder'
+    in_stderr 'needs .* are free.*\(--memory-max is 10\.0 MiB; --scratch FOLDER takes'
     one_line_error
     run 1 fit "$iris" -k 2..5 -t cpu --memory-max 10M --dry-run
     in_stdout '^memory of a fit by purpose, on the host:$'
@@ -1743,9 +1743,9 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     in_stdout '^ *of these, points for every pass +[0-9.]+ MiB$'
     in_stdout '^ *points come from the host, [0-9]+ at a time: .* 5 to seed'
     run 1 "${large[@]}" 600M --memory-max 500M
-    in_stderr "a fit on a GPU needs [0-9.]+ GiB of the machine's memory .* memory_max leaves"
+    in_stderr "a fit on a GPU needs [0-9.]+ [MG]iB of the machine's memory .* memory_max leaves"
     run 1 "${large[@]}" 60M
-    in_stderr 'do not fit: a fit on cuda:sm_90 needs .* \(device_memory_max is 0.06 GiB'
+    in_stderr 'do not fit: a fit on cuda:sm_90 needs .* \(--device-memory-max is 60\.0 MiB'
     # What one GPU has no room for two share.
     export FAKE_CUDA_DEVICES=2
     run 1 fit "$work/in/large.f32" --features 4 -k 2..5 -t cuda:all --device-memory-max 1500M -v
@@ -1833,6 +1833,20 @@ END
         expect "the files are not those of an interrupted fit" test $? = 0
         rm -f r.json l.npy m.json
     done
+
+    # A checkpoint is named only where it was written.
+    what='a signal before a run is done'
+    : >"$work/stderr"
+    env --default-signal=INT "$kmgen" fit "$work/in/long.f32" --features 8 -k 2..30 --n-init 60 --tol 0 \
+        --target cpu --checkpoint runs -v >"$work/stdout" 2>"$work/stderr" &
+    local early=$!
+    await $early 'fit: points read'
+    kill -INT $early
+    wait $early
+    if [[ ! -e runs ]]; then
+        expect "a checkpoint is named that is not there" test "$(grep -c 'resume runs' "$work/stderr")" = 0
+    fi
+    rm -f runs
 
     # Before there are models, nothing is written; another signal after the first ends the program at once.
     what='two signals'

@@ -319,7 +319,7 @@ START_TEST(a_limit_changes_no_result) {
     ck_assert_int_eq(((int64_t *)(void *)tight)[0], KM_ERROR_MEMORY);
     ck_assert_msg(strstr(tight + 24, "400000 points of 4 features do not fit: a fit on cpu"), "%s",
                   tight + 24);
-    ck_assert_int_eq(strstr(tight + 24, "(memory_max is ") != NULL, limit == OF_PARAMS);
+    ck_assert_int_eq(strstr(tight + 24, "(--memory-max is ") != NULL, limit == OF_PARAMS);
     free(tight);
     free(free_one);
     free(values);

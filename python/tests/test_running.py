@@ -144,7 +144,7 @@ def test_memory_max(tmp_path):
         "_, resident, shared, *_ = map(int, open('/proc/self/statm').read().split())\n"
         "fit = dict(clusters='2..4', n_init=1, max_iter=3, device='cpu', algorithm='lloyd')\n"
         "most = (resident - shared) * os.sysconf('SC_PAGE_SIZE') + (80 << 20)\n"
-        "with pytest.raises(MemoryError, match='a scratch folder takes what does not fit'):\n"
+        "with pytest.raises(MemoryError, match='scratch_dir takes what does not fit'):\n"
         "    kmgen.KMeansSweep(**fit, memory_max=most).fit(X)\n"
         "with pytest.warns(kmgen.KmgenWarning, match='lie in temporary files'):\n"
         "    some = kmgen.KMeansSweep(**fit, memory_max=most, scratch_dir=sys.argv[1]).fit(X)\n"

@@ -4,6 +4,7 @@
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
+#include "../../base/wording.h"
 #include "../../gen/design.h"
 #include "../../gen/fit_time.h"
 #include "../../gen/memory.h"
@@ -292,9 +293,12 @@ static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error 
     int is_host = f->device->backend == &km_backend_cpu;
     int64_t most = is_host ? f->params->memory_max : f->params->device_memory_max;
     if (most <= 0) return km_fail(err, status, "%s", own.text);
-    return km_fail(err, status, "%s (%s is %.2f GiB%s)", own.text,
-                   is_host ? "memory_max" : "device_memory_max", (double)most / 0x1p30,
-                   is_host && !f->params->scratch_dir ? "; a scratch folder takes what does not fit" : "");
+    char bytes[KM_BYTES_SIZE];
+    int may_scratch = is_host && !f->params->scratch_dir;
+    return km_fail(err, status, "%s (%s is %s%s%s%s)", own.text,
+                   km_say(is_host ? KM_SAY_MEMORY_MAX : KM_SAY_DEVICE_MEMORY_MAX), km_bytes_text(bytes, most),
+                   may_scratch ? "; " : "", may_scratch ? km_say(KM_SAY_SCRATCH) : "",
+                   may_scratch ? " takes what does not fit" : "");
 }
 
 // What a GPU's fit takes of the machine's memory.
@@ -306,11 +310,12 @@ static km_status check_host(const km_fit_job *f, const km_plan *plan, km_error *
     if (most <= 0 || bytes <= left)
         return km_host_check(plan->streams ? "points that the GPU has no room for" : "the labels", bytes,
                              err);
+    char needed[KM_BYTES_SIZE], there[KM_BYTES_SIZE];
     return km_fail(
         err, KM_ERROR_MEMORY,
-        "a fit on a GPU needs %.2f GiB of the machine's memory beside the GPU's, memory_max leaves "
-        "%.2f GiB; raise it, or keep no labels%s",
-        (double)bytes / 0x1p30, (double)left / 0x1p30,
+        "a fit on a GPU needs %s of the machine's memory beside the GPU's, %s leaves %s; raise it, or "
+        "keep no labels%s",
+        km_bytes_text(needed, bytes), km_say(KM_SAY_MEMORY_MAX), km_bytes_text(there, left),
         plan->streams ? ", or take the CPU (-t cpu) with a scratch folder" : "");
 }
 

@@ -7,10 +7,12 @@
 #include "../memory.h"
 #include "../threads.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // What a block knows of a slot.
 typedef struct slot_part {
@@ -248,6 +250,9 @@ static km_status reserve_rows(km_parse *p, int64_t more) {
         KM_TRY(km_host_check("more of the table of a text file", bytes - old * row_bytes, p->err));
     if (!km_growing_reserve(&p->grown, bytes + 1, folder)) {
         if (!folder && !p->grown.is_file) return km_fail_memory(p->err, "the table of a text file", bytes);
+        if (access(p->params->scratch_dir, W_OK | X_OK) != 0)
+            return km_fail(p->err, KM_ERROR_IO, "%.300s: %s; a folder for temporary files is needed",
+                           p->params->scratch_dir, strerror(errno));
         return km_fail(p->err, KM_ERROR_IO, "no place in %.300s for the values of %s, %.2f GiB",
                        p->params->scratch_dir, p->file, (double)bytes / 0x1p30);
     }
