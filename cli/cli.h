@@ -123,7 +123,8 @@ extern const char *const cli_header_words[], *const cli_missing_words[], *const 
         {"strict", 0, NULL, "refuse a table in which some column holds no numbers",                          \
          CLI_FLAG(type, data.numbers_only, 0)},                                                              \
         {"missing", 0, "HOW",                                                                                \
-         "cells that are empty, NA, N/A, NaN, NULL, None, ? or -: refuse\n(default), drop their rows, or "   \
+         "cells that are empty, NA, N/A, #N/A, <NA>, NaN, NULL, None, ?\nor -: refuse (default), drop "      \
+         "their rows, or "                                                                                   \
          "fill in the column's mean or median",                                                              \
          CLI_WORD(km_missing, type, data.missing, cli_missing_words)},                                       \
         {"nan", 0, "HOW", "the same as --missing",                                                           \

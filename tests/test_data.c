@@ -396,11 +396,14 @@ static const struct {
      "with astype('float32')",
      48, 1},
     {DICT("|O", "False", "(3, 2)"),
-     "x.npy holds Python objects; save numbers with astype('float32'), a sparse matrix by "
+     "x.npy holds Python objects; save numbers with astype('float32'), words as text by "
+     "numpy.savetxt(path, x, fmt='%s'), a sparse matrix by "
      "scipy.sparse.save_npz(path, x.tocsr())",
      48, 1},
     {"{'descr': [('x', '<f8')], 'fortran_order': False, 'shape': (3,)}",
-     "x.npy holds records with named fields; save its columns as one plain array of numbers", 48, 1},
+     "x.npy holds records with named fields; save its columns as one plain array of numbers, as "
+     "numpy.lib.recfunctions.structured_to_unstructured(x[['a', 'b']]) makes it",
+     48, 1},
     {DICT("<f8", "False", "(1, 3, 2)"),
      "x.npy has 3 dimensions; points are rows x columns, so 2 (or 1) are read", 48, 1},
     {DICT("<f8", "False", "()"), "x.npy has 0 dimensions; points are rows x columns, so 2 (or 1) are read",
@@ -866,6 +869,16 @@ START_TEST(hdf5_datasets) {
     refuse_file("x.h5:/words", KM_ERROR_DATA,
                 "x.h5:/words: the dataset holds no numbers; integers and floating point of up to 64 bits are "
                 "read");
+    static const char records[] =
+        "%s holds records, as pandas writes a table, which are not read; convert it: python3 -c \"import "
+        "pandas; pandas.read_hdf('FILE').to_csv('table.csv', index=False)\"";
+    static const char *const tables[] = {"table.h5", "table.h5:/df/table"};
+    for (int i = 0; i < 2; i++) {
+        const char *path = packed_file(tables[i]);
+        char message[900];
+        snprintf(message, sizeof message, records, path);
+        refuse_file(path, KM_ERROR_DATA, message);
+    }
     refuse_file("x.h5:/cube", KM_ERROR_DATA,
                 "x.h5:/cube: the dataset has 3 dimensions; points are rows x columns, so 2 (or 1) are read");
     refuse_file("x.h5.gz", KM_ERROR_DATA,
@@ -907,6 +920,12 @@ START_TEST(files_of_programs) {
         {"x.rds", "X", 1,
          "x.rds is an object of R, which is not read; convert it: Rscript -e \"write.csv(readRDS('x.rds'), "
          "'table.csv', row.names = FALSE)\""},
+        {"x.json", "[{\"a\": 1}]", 10,
+         "x.json is JSON, which is not read; convert it: python3 -c \"import pandas; "
+         "pandas.read_json('x.json').to_csv('table.csv', index=False)\""},
+        {"x.json", "{\"a\": 1}\n{\"a\": 2}\n", 18, // an object a line
+         "x.json is JSON, which is not read; convert it: python3 -c \"import pandas; "
+         "pandas.read_json('x.json', lines=True).to_csv('table.csv', index=False)\""},
         {"x.mat", "MATLAB 5.0 MAT-file", 19,
          "x.mat is MATLAB, which is not read; convert it: python3 -c \"import scipy.io, numpy; "
          "numpy.save('table.npy', scipy.io.loadmat('x.mat')['NAME'])\" (NAME: of the matrix)"},
@@ -1087,7 +1106,7 @@ static const struct {
     {"\n\n", "x.csv has no rows"},
     {"\xff\xfe"
      "1,2\n",
-     "x.csv is UTF-16 text; save it as UTF-8"},
+     "x.csv is UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8 <FILE"},
 };
 
 START_TEST(csv_refused) {
@@ -1656,6 +1675,11 @@ START_TEST(sentinels) {
 END_TEST
 
 START_TEST(missing_values) {
+    write_text("x.csv", "x,y\n1,#N/A\n<na>,2\n3,4\n"); // Excel's and pandas' words
+    params.missing = KM_MISSING_DROP;
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_points(data), 1);
+    params.missing = KM_MISSING_REFUSE;
     params.columns = "x,y";
     write_text("x.csv", "x,y,z\n1,10,\nNA,n/a,\n3,?,\n5,40,\n7,-,\n9,unknown,\n2,-99,\n");
     refuse_file(
@@ -1973,7 +1997,9 @@ START_TEST(a_text_in_a_temporary_file) {
     params.scratch_dir = "none";
     km_data_destroy(&data);
     ck_assert_int_eq(km_data_open(&data, "t.csv", &params, &err), KM_ERROR_IO);
-    ck_assert_msg(strstr(err.text, "no place in none for the values of t.csv") != NULL, "%s", err.text);
+    ck_assert_msg(
+        strstr(err.text, "none: No such file or directory; a folder for temporary files is needed") != NULL,
+        "%s", err.text);
 }
 END_TEST
 

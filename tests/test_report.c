@@ -497,7 +497,8 @@ START_TEST(table_text) {
     km_text_free(text);
     s->result.interrupted = 1;
     text = to_table(&s->result, 0, 0);
-    ck_assert_ptr_nonnull(strstr(text, "1 of 3 K were not iterated until nothing moved: the fit was interrupted\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "1 of 3 K were not iterated until nothing moved: the fit was interrupted\n"));
     km_text_free(text);
     sample_free(s);
 }

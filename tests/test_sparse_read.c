@@ -264,7 +264,7 @@ static const struct {
     {"", "x.svm is empty"},
     {"\xff\xfe"
      "1\n",
-     "x.svm is UTF-16 text; save it as UTF-8"},
+     "x.svm is UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8 <FILE"},
 };
 
 START_TEST(svmlight_refused) {
@@ -868,10 +868,10 @@ START_TEST(npz_arrays_refused) {
                 "x.npz: indices.npy has values of dtype \"<f8\", and integers are expected; " SAVE);
     zip_add("data.npy", "|O", "(1,)", "pickled!", 8);
     zip_write("x.npz");
-    refuse_file(
-        "x.npz", KM_ERROR_DATA,
-        "x.npz: data.npy holds Python objects; save numbers with astype('float32'), a sparse matrix by "
-        "scipy.sparse.save_npz(path, x.tocsr())");
+    refuse_file("x.npz", KM_ERROR_DATA,
+                "x.npz: data.npy holds Python objects; save numbers with astype('float32'), words as text by "
+                "numpy.savetxt(path, x, fmt='%s'), a sparse matrix by "
+                "scipy.sparse.save_npz(path, x.tocsr())");
     zip_add("data.npy", "<f8", "(1, 1)", "\0\0\0\0\0\0\0\0", 8);
     zip_write("x.npz");
     refuse_file("x.npz", KM_ERROR_DATA, "x.npz: data.npy has 2 dimensions, and 1 is expected; " SAVE);

@@ -93,6 +93,19 @@ static int has_magic(const km_input *input, const foreign *f) {
            memcmp(input->head + f->magic_at, f->magic, (size_t)f->magic_size) == 0;
 }
 
+// A .json with an object a line.
+static int is_json_lines(const km_input *input) {
+    const unsigned char *line = memchr(input->head, '\n', (size_t)input->head_size);
+    return line && input->head[0] == '{' && line > input->head && line[-1] == '}' &&
+           line + 1 < input->head + input->head_size && line[1] == '{';
+}
+
+static const foreign *json_lines(void) {
+    const foreign *f = foreigns;
+    while (!f->extensions[0] || strcmp(f->extensions[0], ".jsonl") != 0) f++;
+    return f;
+}
+
 // The file as a command may have it: a name that a shell reads as it stands, else a word for it.
 static const char *word_of(const char *file) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+-";
@@ -107,6 +120,7 @@ km_status km_foreign_refuse(const km_input *input, km_error *err) {
     if (!f->name)
         for (f = foreigns; f->name && !has_extension(file, f->extensions);) f++;
     if (!f->name) return KM_OK;
+    if (f->extensions[0] && strcmp(f->extensions[0], ".json") == 0 && is_json_lines(input)) f = json_lines();
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(command, sizeof command, f->command, word_of(file));

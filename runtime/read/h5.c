@@ -61,7 +61,8 @@ static km_status failed(const h5 *h, const char *what) {
 
 typedef struct found {
     int64_t count;
-    char *only; // the last one of two dimensions
+    int64_t indices; // of a table of records
+    char *only;      // the last one of two dimensions
     char names[NAMES_SIZE];
 } found;
 
@@ -76,9 +77,19 @@ static herr_t note_dataset(hid_t id, const char *name, const H5O_info_t *info, v
     size_t used = strlen(f->names);
     snprintf(f->names + used, sizeof f->names - used, "%s/%.60s", used ? ", " : "", name);
     f->count++;
+    f->indices += strstr(name, "/_i_table/") != NULL;
     free(f->only);
     f->only = strdup(name);
     return f->only ? 0 : -1;
+}
+
+// Of tables, which pandas and PyTables write as records: beside them lie only their indices.
+static km_status refuse_records(const h5 *h) {
+    return km_fail(
+        h->err, KM_ERROR_DATA,
+        "%s holds records, as pandas writes a table, which are not read; convert it: python3 -c \"import "
+        "pandas; pandas.read_hdf('FILE').to_csv('table.csv', index=False)\"",
+        h->file);
 }
 
 static km_status open_dataset(h5 *h, const char *part) {
@@ -91,6 +102,8 @@ static km_status open_dataset(h5 *h, const char *part) {
     km_text_plain(f.names);
     if (visited < 0) {
         status = failed(h, "list its datasets");
+    } else if (!part && f.count > 0 && f.count == f.indices) {
+        status = refuse_records(h);
     } else if (!part && f.count != 1) {
         status = km_fail(h->err, KM_ERROR_DATA,
                          f.count ? "%s holds several datasets; name one of them, %s:/PATH: %s"
@@ -161,6 +174,8 @@ static km_status take_type(h5 *h, km_table *table) {
         table->element = KM_ELEMENT_U1;
         h->memory_type = type;
         return KM_OK;
+    } else if (class == H5T_COMPOUND) {
+        status = refuse_records(h);
     } else {
         status =
             km_fail(h->err, KM_ERROR_DATA,

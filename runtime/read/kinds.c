@@ -51,7 +51,8 @@ static int is_one_of(const km_cell *cell, const char *const *words) {
 }
 
 int km_cell_is_missing(const km_cell *cell, const km_spelling *spelling) {
-    static const char *const words[] = {"na", "n/a", "nan", "-nan", "null", "none", "?", "-", NULL};
+    static const char *const words[] = {"na",   "n/a",  "#n/a", "<na>", "nan", "-nan",
+                                        "null", "none", "?",    "-",    NULL};
     if (cell->size == 0 || is_one_of(cell, words)) return 1;
     for (int64_t i = 0; i < spelling->missing_count; i++)
         if ((size_t)cell->size == strlen(spelling->missing[i]) &&

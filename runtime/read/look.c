@@ -221,8 +221,8 @@ static void add_column(km_text *text, const km_column *c, const char *name, int6
     km_text_printf(text, " %-9s %10" PRId64 " %9s %11s %11s\n", km_kind_name(c->kind), c->missing, different,
                    low, high);
     if (c->wrong)
-        km_text_printf(text, "     %" PRId64 " cells of it are no numbers, and a fit refuses them\n",
-                       c->wrong);
+        km_text_printf(text, "     %" PRId64 " of its cells %s, which a fit refuses\n", c->wrong,
+                       c->wrong == 1 ? "is no number" : "are no numbers");
 }
 
 km_status km_columns_to_table(char **out, const km_columns *columns, km_error *err) {
@@ -235,8 +235,8 @@ km_status km_columns_to_table(char **out, const km_columns *columns, km_error *e
         free(name);
     }
     km_text_printf(&text,
-                   "%s: %" PRId64 " rows, %" PRId64 " columns, of which a fit uses %" PRId64 " (*)\n\n",
-                   columns->file, columns->rows, columns->count, used);
+                   "%s: %" PRId64 " rows, %" PRId64 " column%s, of which a fit uses %" PRId64 " (*)\n\n",
+                   columns->file, columns->rows, columns->count, columns->count == 1 ? "" : "s", used);
     km_text_printf(&text, "     %-*s %-9s %10s %9s %11s %11s\n", (int)width, "name", "kind", "missing",
                    "different", "from", "to");
     for (int64_t f = 0; f < columns->count; f++) {

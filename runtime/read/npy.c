@@ -114,9 +114,11 @@ static km_status take_entry(header *h, cursor *c) {
         return damaged(c, "it has a key other than descr, fortran_order and shape");
     skip_spaces(c);
     if (c->at < c->end && *c->at == '[')
-        return km_fail(c->err, KM_ERROR_DATA,
-                       "%s holds records with named fields; save its columns as one plain array of numbers",
-                       c->file);
+        return km_fail(
+            c->err, KM_ERROR_DATA,
+            "%s holds records with named fields; save its columns as one plain array of numbers, as "
+            "numpy.lib.recfunctions.structured_to_unstructured(x[['a', 'b']]) makes it",
+            c->file);
     h->has_dtype = 1;
     return take_string(h->dtype, sizeof h->dtype, c);
 }
@@ -153,8 +155,13 @@ km_status km_npy_set_element(km_table *table, const km_npy_header *h, const char
     }
     if (h->dtype[0] && h->dtype[1] == 'O')
         return km_fail(err, KM_ERROR_DATA,
-                       "%s holds Python objects; save numbers with astype('float32'), a sparse matrix by "
+                       "%s holds Python objects; save numbers with astype('float32'), words as text by "
+                       "numpy.savetxt(path, x, fmt='%%s'), a sparse matrix by "
                        "scipy.sparse.save_npz(path, x.tocsr())",
+                       file);
+    if (h->dtype[0] && (h->dtype[1] == 'U' || h->dtype[1] == 'S'))
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s holds words, which are read from text: numpy.savetxt('words.csv', x, fmt='%%s')",
                        file);
     char got[KM_QUOTED_SIZE];
     return km_fail(err, KM_ERROR_DATA,

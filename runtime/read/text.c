@@ -520,7 +520,7 @@ static const char *other_separator(const km_parse *p) {
     return is_text && strchr(first, ' ') && strpbrk(seen->wrong, "0123456789") ? "spaces" : NULL;
 }
 
-// The first of these columns whose cells are numbers but for a mark, and what may be done about it; NULL: there is none.
+// What may be done about the first of these columns whose cells are numbers but for a mark; NULL: there is none.
 static const char *marked_column(int64_t *column, const km_parse *p, const int64_t *picks, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const km_seen *seen = &p->scan.columns[ *column = picks[i]];
@@ -675,7 +675,9 @@ km_status km_text_check(const unsigned char *head, int64_t size, const char *fil
     if (size == 0) return km_fail(err, KM_ERROR_DATA, "%s is empty", file);
     int is_utf16 =
         size >= 2 && ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff));
-    if (is_utf16) return km_fail(err, KM_ERROR_DATA, "%s is UTF-16 text; save it as UTF-8", file);
+    if (is_utf16)
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s is UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8 <FILE", file);
     if (memchr(head, 0, (size_t)size))
         return km_fail(err, KM_ERROR_DATA,
                        "%s is no text: it has zero bytes; name its format: npy, npz, f32 or f64", file);
