@@ -998,6 +998,19 @@ START_TEST(csv_columns) {
     params.columns = "x";
     refuse_file("x.csv", KM_ERROR_USAGE,
                 "--columns: x.csv has two columns \"x\", 1 and 2; name them by number");
+    write_text("x.csv", "Gr\xf6\xdf"
+                        "e,y\n1,2\n3,4\n5,6\n"); // Latin-1
+    params.columns = "Gr\xc3\xb6\xc3\x9f"
+                     "e";
+    refuse_file("x.csv", KM_ERROR_USAGE,
+                "--columns: x.csv has no column \"Gr\xc3\xb6\xc3\x9f"
+                "e\"; it has Gr??e, y; its names are no "
+                "UTF-8: name columns by number, or make it UTF-8: iconv -f WINDOWS-1252 -t UTF-8 <FILE");
+    params.columns = "1,2"; // the way out
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    params.columns = "z";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--columns: x.csv has no column \"z\"; it has Gr??e, y");
     // Without a header, numbers are enough: the words of a column left out make no header.
     write_text("x.csv", "1,2,red\n3,4,blue\n5,6,red\n");
     params.columns = "1,2";

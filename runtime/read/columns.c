@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "../../base/text.h"
 #include "../../gen/spec_fields.h"
+#include "../json.h"
 #include "../memory.h"
 #include "reader.h"
 
@@ -65,6 +66,21 @@ static void list_names(km_text *text, const picker *p) {
     }
 }
 
+// What to do where an item is spelled in UTF-8 and the names are not; "" elsewhere.
+static const char *encoding_advice(const picker *p, const char *item) {
+    int is_needed = 0;
+    for (const char *at = item; *at && !is_needed; at++) is_needed = (unsigned char)*at > 127;
+    for (int64_t i = 0; is_needed && i < p->names_count; i++) {
+        json_t *string = json_string(p->names[i]); // NULL: it is no UTF-8
+        json_decref(string);
+        if (!string)
+            return "; its names are no UTF-8: name columns by number, or make it UTF-8: iconv -f "
+                   "WINDOWS-1252 -t "
+                   "UTF-8 <FILE";
+    }
+    return "";
+}
+
 static km_status unknown(const picker *p, const char *item, km_error *err) {
     char got[KM_QUOTED_SIZE];
     if (!p->names)
@@ -80,9 +96,9 @@ static km_status unknown(const picker *p, const char *item, km_error *err) {
     const char *similar = km_suggest(item, words);
     list_names(&all, p);
     KM_TRY_GOTO(km_text_take(&list, &all, err));
-    status = km_fail(err, KM_ERROR_USAGE, "%s: %s has no column %s%s%.80s%s; it has %s", p->option, p->file,
+    status = km_fail(err, KM_ERROR_USAGE, "%s: %s has no column %s%s%.80s%s; it has %s%s", p->option, p->file,
                      km_quoted(got, item), similar ? "; did you mean " : "", similar ? similar : "",
-                     similar ? "?" : "", list);
+                     similar ? "?" : "", list, encoding_advice(p, item));
 done:
     free(words);
     km_text_free(list);
