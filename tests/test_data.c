@@ -1435,7 +1435,7 @@ START_TEST(numbers_are_chosen) {
     ck_assert_str_eq(
         said, "x.csv: features are age, spend; left out: customer_id (id), name (text), city (category), "
               "joined (date), active (yes/no)\n"
-              "x.csv: missing values leave their rows out: age 4\n");
+              "x.csv: missing values leave their rows out, cells of each column: age 4\n");
     ck_assert_int_eq(km_data_features(data), 2);
     ck_assert_int_eq(km_data_points(data), 36);
     ck_assert_str_eq(km_data_feature_name(data, 0), "age");
