@@ -311,7 +311,7 @@ const cli_option cli_fit_options[] = {
      CLI_TEXT(fit_options, output.id)},
     {"centroids", 0, "FILE.npy|csv|tsv", "\nwrite the centroids of the best K, in the data's units",
      CLI_TEXT(fit_options, outputs[OUT_CENTROIDS].path)},
-    {"plot", 0, "FILE.svg|png|pdf", "draw inertia and the deciding criterion over K",
+    {"plot", 0, "FILE.svg|png|pdf...", "draw inertia and the deciding criterion over K",
      CLI_BY(take_plot, cli_output, fit_options, outputs[OUT_PLOT])},
     {"report", 0, "FILE.html", "write all of it as one page: pictures, tables, what was run",
      CLI_TEXT(fit_options, outputs[OUT_REPORT].path)},
