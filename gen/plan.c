@@ -42,8 +42,12 @@ static km_status spec_check(const km_spec *spec, km_error *err) {
                            KM_CLUSTERS_MAX, spec->clusters[i], before);
     if (spec->type != KM_FLOAT32 && spec->type != KM_FLOAT64)
         return km_fail(err, KM_ERROR_PLAN, "type must be float32 or float64");
-    if (spec->n_init < 1)
-        return km_fail(err, KM_ERROR_PLAN, "n_init must be at least 1, got %" PRId64, spec->n_init);
+    if (spec->n_init < 1 || spec->n_init > KM_N_INIT_MAX)
+        return km_fail(err, KM_ERROR_PLAN, "n_init must be 1..%d, got %" PRId64, KM_N_INIT_MAX, spec->n_init);
+    if ((unsigned)spec->layout >= KM_LAYOUT_COUNT)
+        return km_fail(err, KM_ERROR_PLAN, "layout %d does not exist", (int)spec->layout);
+    if ((unsigned)spec->metric >= KM_METRIC_COUNT)
+        return km_fail(err, KM_ERROR_PLAN, "metric %d does not exist", (int)spec->metric);
     if (spec->fixed_count < 0 || spec->fixed_count > KM_FIXED_MAX)
         return km_fail(err, KM_ERROR_PLAN, "a spec fixes at most %d numbers", KM_FIXED_MAX);
     return KM_OK;

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESTARTS_MAX 1000000
 enum { MAX_ITER = 300 }; // the defaults ...
 #define TOL 1e-4         // ... of scikit-learn
 
@@ -195,7 +194,7 @@ static km_status set_type(km_spec *spec, const char *text, km_error *err) {
 
 static km_status set_restarts(km_spec *spec, const char *text, km_error *err) {
     spec->n_init_given = 1;
-    return integer_in(&spec->n_init, "n_init", text, 1, RESTARTS_MAX, err);
+    return integer_in(&spec->n_init, "n_init", text, 1, KM_N_INIT_MAX, err);
 }
 
 static km_status set_max_iter(km_spec *spec, const char *text, km_error *err) {

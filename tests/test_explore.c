@@ -638,6 +638,7 @@ START_TEST(bad_params) {
     REFUSE(p.n_init = 0, KM_ERROR_USAGE, "n_init is 0");
     REFUSE(p.max_iter = 0, KM_ERROR_USAGE, "max_iter is 0");
     REFUSE(p.tol = -1, KM_ERROR_USAGE, "tol is -1");
+    REFUSE(p.scale = (km_scale)9, KM_ERROR_USAGE, "scale 9 does not exist");
     km_data_destroy(&data);
 }
 END_TEST

@@ -2186,6 +2186,24 @@ START_TEST(gap_is_measured_once) {
 }
 END_TEST
 
+// Numbers that a caller's own C may hold are not taken for a default.
+START_TEST(wrong_calls) {
+    job j = job_open(ref_blobs(50, 2, 2, 1, 1, KM_FLOAT32), "2,3");
+    j.params.init = (km_init)3;
+    check_refused(&j, KM_ERROR_USAGE, "init 3 does not exist");
+    j.params.init = KM_INIT_PLUSPLUS;
+    j.params.scale = (km_scale)99;
+    check_refused(&j, KM_ERROR_USAGE, "scale 99 does not exist");
+    j.params.scale = KM_SCALE_NONE;
+    j.params.labels = (km_labels_wanted)-1;
+    check_refused(&j, KM_ERROR_USAGE, "labels -1 do not exist");
+    j.params.labels = KM_LABELS_NONE;
+    j.params.threads = -1;
+    check_refused(&j, KM_ERROR_USAGE, "must be 0 or more");
+    job_close(&j);
+}
+END_TEST
+
 START_TEST(gap_of_wrong_calls) {
     job j = job_open(ref_blobs(50, 513, 2, 1, 1, KM_FLOAT32), "2,3");
     j.params.gap_references = 1;
@@ -2449,6 +2467,7 @@ static Suite *suite_of(void) {
     tcase_add_test(decision, gap_of_refined_models);
     tcase_add_test(decision, gap_is_measured_once);
     tcase_add_test(decision, gap_of_wrong_calls);
+    tcase_add_test(decision, wrong_calls);
     tcase_add_test(decision, warning_of_the_range);
     tcase_add_test(decision, warning_of_restarts);
     tcase_add_test(decision, warning_of_one_feature);

@@ -248,8 +248,16 @@ START_TEST(specs_are_checked) {
     expect_error(NULL, "got 65536 after 4");
     spec.clusters[2] = 5;
     spec.n_init = 0;
-    expect_error(NULL, "n_init must be at least 1");
+    expect_error(NULL, "n_init must be 1..1000000, got 0");
+    spec.n_init = INT64_MAX;
+    expect_error(NULL, "n_init must be 1..1000000");
     spec.n_init = 1;
+    spec.layout = (km_layout)9;
+    expect_error(NULL, "layout 9 does not exist");
+    spec.layout = KM_LAYOUT_AUTO;
+    spec.metric = (km_metric)-1;
+    expect_error(NULL, "metric -1 does not exist");
+    spec.metric = KM_METRIC_EUCLIDEAN;
     strcpy(spec.name, "a b");
     expect_error(NULL, "C identifier");
     strcpy(spec.name, "9a");

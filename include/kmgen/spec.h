@@ -62,6 +62,7 @@ typedef struct km_fixed {
 enum {
     KM_REFINE_AUTO = -1,        ///< km_fit_params.refine: up to a share of the sweep's work.
     KM_REFINE_MAX = 1000000000, ///< Most passes of refinement.
+    KM_N_INIT_MAX = 1000000,    ///< Most restarts of a K.
     KM_FIXED_MAX = 32,          ///< Most numbers that a spec fixes.
     KM_WARNINGS_MAX = 2048,     ///< Bytes of a spec's warnings, with the final zero.
 };

@@ -77,6 +77,8 @@ km_status km_explore_check(const explore *x) {
                        (long long)p->max_iter);
     if (!(p->tol >= 0) || !isfinite(p->tol))
         return km_fail(x->err, KM_ERROR_USAGE, "tol is %g; it must be 0 or more", p->tol);
+    if ((unsigned)p->scale >= KM_SCALE_COUNT)
+        return km_fail(x->err, KM_ERROR_USAGE, "scale %d does not exist", (int)p->scale);
     if (p->scale == KM_SCALE_UNIT)
         return km_fail(x->err, KM_ERROR_USAGE,
                        "the scale unit is for all columns together, and subsets of them have rows of other "

@@ -56,6 +56,14 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
                        (long long)p->gap_references);
     if ((unsigned)p->gap_box > KM_GAP_PRINCIPAL)
         return km_fail(err, KM_ERROR_USAGE, "gap_box %d does not exist", (int)p->gap_box);
+    if ((unsigned)p->init > KM_INIT_GIVEN)
+        return km_fail(err, KM_ERROR_USAGE, "init %d does not exist", (int)p->init);
+    if ((unsigned)p->scale >= KM_SCALE_COUNT)
+        return km_fail(err, KM_ERROR_USAGE, "scale %d does not exist", (int)p->scale);
+    if ((unsigned)p->labels > KM_LABELS_ALL)
+        return km_fail(err, KM_ERROR_USAGE, "labels %d do not exist", (int)p->labels);
+    if (p->threads < 0 || p->memory_max < 0 || p->device_memory_max < 0)
+        return km_fail(err, KM_ERROR_USAGE, "threads, memory_max and device_memory_max must be 0 or more");
     if (p->init == KM_INIT_GIVEN && !p->init_rows)
         return km_fail(err, KM_ERROR_USAGE, "given initial centroids need init_rows");
     return KM_OK;

@@ -362,6 +362,8 @@ km_status km_score_labels(km_label_scores **out, const km_data *data, const int6
     *out = NULL;
     scoring s = {
         .data = data, .params = params ? params : &defaults, .d = km_data_features(data), .err = err};
+    if ((unsigned)s.params->scale >= KM_SCALE_COUNT)
+        return km_fail(err, KM_ERROR_USAGE, "scale %d does not exist", (int)s.params->scale);
     s.threads = km_threads(s.params->threads, omp_get_num_procs(), s.params->log);
     km_data *unit = NULL;
     km_status status = KM_OK;
