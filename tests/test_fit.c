@@ -2200,6 +2200,11 @@ START_TEST(wrong_calls) {
     j.params.labels = KM_LABELS_NONE;
     j.params.threads = -1;
     check_refused(&j, KM_ERROR_USAGE, "must be 0 or more");
+    j.params.threads = 0;
+    j.params.init = KM_INIT_GIVEN;
+    j.params.init_rows = j.points.x;
+    j.params.init_count = -3;
+    check_refused(&j, KM_ERROR_USAGE, "need init_rows and init_count");
     job_close(&j);
 }
 END_TEST

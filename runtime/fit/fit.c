@@ -64,8 +64,8 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
         return km_fail(err, KM_ERROR_USAGE, "labels %d do not exist", (int)p->labels);
     if (p->threads < 0 || p->memory_max < 0 || p->device_memory_max < 0)
         return km_fail(err, KM_ERROR_USAGE, "threads, memory_max and device_memory_max must be 0 or more");
-    if (p->init == KM_INIT_GIVEN && !p->init_rows)
-        return km_fail(err, KM_ERROR_USAGE, "given initial centroids need init_rows");
+    if (p->init == KM_INIT_GIVEN && (!p->init_rows || p->init_count < 1))
+        return km_fail(err, KM_ERROR_USAGE, "given initial centroids need init_rows and init_count");
     return KM_OK;
 }
 
