@@ -111,7 +111,8 @@ static void hold_against_fit(const km_data *data, const km_explore_result *found
     // Statistics of a table with other columns are added in another order: scales may differ in the last digit.
     double apart = p->type == KM_FLOAT64 ? 1e-12 : 1e-6;
     for (int64_t i = 0; i < subset->k * subset->size; i++) {
-        ck_assert_double_le(fabs(subset->centroids_fitted[i] - model->centroids_fitted[i]), apart);
+        ck_assert_double_le(fabs(subset->centroids_fitted[i] - model->centroids_fitted[i]),
+                            apart * (1 + fabs(model->centroids_fitted[i])));
         ck_assert_double_le(fabs(subset->centroids[i] - model->centroids[i]),
                             apart * (1 + fabs(model->centroids[i])));
     }
