@@ -7,10 +7,10 @@
 mpirun=${KMGEN_MPIRUN:-mpirun}
 [ -n "${3:-}" ] && command -v "$mpirun" >/dev/null || exit 77 # built without MPI
 if [ -z "${KMGEN_HOSTS:-}" ]; then
-    why=$(unshare -Urnm true 2>&1) && why=$(command -v ip) || {
+    if ! why=$(unshare -Urnm true 2>&1) || ! why=$(command -v ip); then
         echo "skipped: ${why:-no ip (of iproute2)}"
         exit 77
-    }
+    fi
     KMGEN_HOSTS=1 exec unshare -Urnm "$0" "$@"
 fi
 kmgen_mpi=$(realpath "$3")
@@ -38,10 +38,12 @@ AGENT
 chmod +x agent
 launch=(./agent host1 "$mpirun")
 if "$mpirun" --version 2>/dev/null | grep -q 'Open MPI'; then
+    # shellcheck disable=SC2054 # its commas
     launch+=(--mca plm_rsh_agent "$work/agent" --mca btl tcp,self --mca btl_tcp_if_include eth0
         --mca oob_tcp_if_include eth0 --map-by node --bind-to none --host host1:2,host2:2)
 else
     export UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 # else by memory that processes of one machine share
+    # shellcheck disable=SC2054
     launch+=(-launcher ssh -launcher-exec "$work/agent" -iface eth0 -hosts host1,host2)
 fi
 received() { ip netns exec host2 cat /sys/class/net/eth0/statistics/rx_bytes; }

@@ -1977,6 +1977,7 @@ assert [codes[2 * i + 1] for i in range(600)] == list(labels)'
     python '
 for i in range(60): print(i % 7, i % 11, i % 13, int(i % 7 > 3), sep=",")' >"$work/in/plain.csv"
     # Names that begin alike, and one of wide characters: each can be told, and columns stay straight.
+    # shellcheck disable=SC2016 # awk's
     local straight='{ gsub(/年間売上高/, "1234567890"); if (length($0) != (w = w ? w : length($0))) exit 1 }'
     awk 'BEGIN { n = "yearly turnover of all the shops of the region "; print n "north," n "south,年間売上高,x"
         srand(2); for (i = 0; i < 90; i++) print rand() + i % 3 "," rand() "," rand() "," rand() }' >names.csv

@@ -11,7 +11,7 @@ KM_BEGIN
 /// An opened table. Read-only after opening: any number of threads may read one km_data.
 typedef struct km_data km_data;
 
-/// What becomes of missing values: cells of text that are empty or spell one (NA, N/A, #N/A, <NA>, NaN, NULL, None,
+/// What becomes of missing values: cells of text that are empty or spell one (NA, N/A, \#N/A, \<NA\>, NaN, NULL, None,
 /// ?, -, in any case, and km_data_params.na_values), and NaN in other files. Infinity is refused whatever this says.
 typedef enum km_missing {
     KM_MISSING_REFUSE, ///< KM_ERROR_DATA, with row and column: of text when it is opened, else when it is loaded.
