@@ -476,6 +476,20 @@ static const known_spill known_spills[] = {
      6}, // km_reduce, so that with labels between passes, too
     {1305, 1305, "paper_d32_k3_5", "pass/rest", 90, 3, 6},
     {1208, 1300, "high_d128", "pass/rest", 100, 0, 12}, // km_tensor_tiles, once a fit that has tiles
+    // The first that know sm_100 and sm_120.
+    {1208, 1208, "large", "seed", 120, 0, 16},
+    {1208, 1208, "high_d300", "seed", 120, 0, 16},
+    {1208, 1208, "elkan_d64_k300", "seed_halves", 100, 0, 44},
+    {1208, 1209, "elkan_d64_k300", "bounds", 120, 0, 16},
+    {1208, 1209, "hamerly", "bounds", 100, 0, 40},
+    {1208, 1208, "sparse_warps", "pass", 120, 0, 16},
+    {1208, 1208, "high_d", "pass/rest", 120, 0, 8},
+    {1208, 1209, "cosine", "pass/rest", 100, 0, 8},
+    {1208, 1208, "cosine", "pass/rest", 120, 0, 8},
+    {1208, 1209, "cosine", "starter", 120, 0, 16},
+    {1208, 1209, "paper_d16_k3_5", "pass/rest", 100, 0, 8},
+    {1208, 1209, "paper_d12_k3_5", "pass/rest", 100, 0, 8},
+    {1208, 1209, "float64", "pass/rest", 100, 0, 8},
 };
 
 static int version_of(const km_nvrtc *nvrtc) {
