@@ -11,7 +11,7 @@
 //     EMULATED_CUDA_UNITS=2       multiprocessors of each
 //     EMULATED_CUDA_MEMORY=4096   MiB of each
 //     EMULATED_CUDA_LOG=FILE      a line for each launch
-#include "../../runtime/cuda/driver.h"
+#include "../driver_names.h"
 #include "block.h"
 #include <dlfcn.h>
 #include <elf.h>
@@ -39,29 +39,6 @@ enum {
 };
 // Where the memory of devices lies; addresses are given out once.
 #define FIRST_ADDRESS ((uintptr_t)0x5b0000000000)
-
-km_cu_result cuInit(unsigned flags);
-#define DECLARE(name, symbol, parameters) km_cu_result name parameters;
-KM_DRIVER_CALLS(DECLARE)
-#undef DECLARE
-
-// Names with a version, as the driver has them.
-#define VERSIONED(name, version) extern __typeof__(name) name##version __attribute__((alias(#name)))
-VERSIONED(cuDeviceTotalMem, _v2);
-VERSIONED(cuDevicePrimaryCtxRelease, _v2);
-VERSIONED(cuCtxPushCurrent, _v2);
-VERSIONED(cuCtxPopCurrent, _v2);
-VERSIONED(cuModuleGetGlobal, _v2);
-VERSIONED(cuMemGetInfo, _v2);
-VERSIONED(cuMemAlloc, _v2);
-VERSIONED(cuMemFree, _v2);
-VERSIONED(cuMemHostRegister, _v2);
-VERSIONED(cuMemHostGetDevicePointer, _v2);
-VERSIONED(cuMemcpyHtoDAsync, _v2);
-VERSIONED(cuMemcpyDtoHAsync, _v2);
-VERSIONED(cuMemcpyDtoDAsync, _v2);
-VERSIONED(cuStreamDestroy, _v2);
-VERSIONED(cuEventDestroy, _v2);
 
 struct CUctx_st {
     int retained;
@@ -137,30 +114,14 @@ km_cu_result cuDeviceGetName(char *name, int size, km_cu_device device) {
     return 0;
 }
 km_cu_result cuDeviceGetAttribute(int *value, int attribute, km_cu_device device) {
-    static const struct {
-        int attribute, value;
-    } values[] = {{KM_CU_ATTR_CLOCK_KHZ, 1980000},
-                  {KM_CU_ATTR_MEMORY_CLOCK_KHZ, 3201000},
-                  {KM_CU_ATTR_MEMORY_BUS_BITS, 6144},
-                  {KM_CU_ATTR_L2_BYTES, 60 << 20},
-                  {KM_CU_ATTR_MAJOR, 9},
-                  {KM_CU_ATTR_MINOR, 0},
-                  {KM_CU_ATTR_SHARED_PER_UNIT, 228 << 10},
-                  {KM_CU_ATTR_REGISTERS_PER_UNIT, 65536},
-                  {KM_CU_ATTR_SHARED_OPTIN, EMULATED_SHARED_MAX},
-                  {KM_CU_ATTR_HOST_NODE, 0},
-                  {KM_CU_ATTR_MAPS_HOST, 1}};
     (void)device;
-    if (attribute == KM_CU_ATTR_UNITS) {
+    if (attribute == KM_CU_ATTR_UNITS)
         *value = (int)setting("EMULATED_CUDA_UNITS", 2);
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        if (values[i].attribute == attribute) {
-            *value = values[i].value;
-            return 0;
-        }
-    return FAILED;
+    else if (attribute == KM_CU_ATTR_HOST_NODE)
+        *value = 0;
+    else if (!h100_attribute(value, attribute))
+        return FAILED;
+    return 0;
 }
 static size_t memory_bytes(void) {
     return (size_t)setting("EMULATED_CUDA_MEMORY", 4096) << 20;

@@ -2,7 +2,7 @@
 // A driver of GPUs that have memory and run nothing: what happens before there are kernels is tested without a GPU.
 // FAKE_CUDA_VERSION: of the driver, 13000 where it is not set. FAKE_CUDA_DEVICES: how many, at most 2; else 1.
 // FAKE_CUDA_LOG: a file that says when it was there (note.h), half a second after it was asked.
-#include "../../runtime/cuda/driver.h"
+#include "../driver_names.h"
 #include "cuda.h"
 #include "note.h"
 #include <stdio.h>
@@ -15,29 +15,6 @@
 enum { FAILED = 999, BLOCKS_MAX = 256, CALLERS_STREAMS = 4096 };
 // Part of each device address, so that none is of this process: who reads one on the host crashes.
 #define FAR ((km_cu_ptr)1 << 62)
-
-km_cu_result cuInit(unsigned flags);
-#define DECLARE(name, symbol, parameters) km_cu_result name parameters;
-KM_DRIVER_CALLS(DECLARE)
-#undef DECLARE
-
-// Names with a version, as the driver has them.
-#define VERSIONED(name, version) extern __typeof__(name) name##version __attribute__((alias(#name)))
-VERSIONED(cuDeviceTotalMem, _v2);
-VERSIONED(cuDevicePrimaryCtxRelease, _v2);
-VERSIONED(cuCtxPushCurrent, _v2);
-VERSIONED(cuCtxPopCurrent, _v2);
-VERSIONED(cuModuleGetGlobal, _v2);
-VERSIONED(cuMemGetInfo, _v2);
-VERSIONED(cuMemAlloc, _v2);
-VERSIONED(cuMemFree, _v2);
-VERSIONED(cuMemHostRegister, _v2);
-VERSIONED(cuMemHostGetDevicePointer, _v2);
-VERSIONED(cuMemcpyHtoDAsync, _v2);
-VERSIONED(cuMemcpyDtoHAsync, _v2);
-VERSIONED(cuMemcpyDtoDAsync, _v2);
-VERSIONED(cuStreamDestroy, _v2);
-VERSIONED(cuEventDestroy, _v2);
 
 static char something; // what handles point at
 static char contexts[2];
@@ -87,26 +64,8 @@ km_cu_result cuDeviceGetName(char *name, int size, km_cu_device device) {
     return 0;
 }
 km_cu_result cuDeviceGetAttribute(int *value, int attribute, km_cu_device device) {
-    static const struct {
-        int attribute, value;
-    } values[] = {{KM_CU_ATTR_CLOCK_KHZ, 1980000},
-                  {KM_CU_ATTR_UNITS, 132},
-                  {KM_CU_ATTR_MEMORY_CLOCK_KHZ, 3201000},
-                  {KM_CU_ATTR_MEMORY_BUS_BITS, 6144},
-                  {KM_CU_ATTR_L2_BYTES, 60 << 20},
-                  {KM_CU_ATTR_MAJOR, 9},
-                  {KM_CU_ATTR_MINOR, 0},
-                  {KM_CU_ATTR_SHARED_PER_UNIT, 228 << 10},
-                  {KM_CU_ATTR_REGISTERS_PER_UNIT, 65536},
-                  {KM_CU_ATTR_SHARED_OPTIN, 227 << 10},
-                  {KM_CU_ATTR_MAPS_HOST, 1}};
     (void)device;
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        if (values[i].attribute == attribute) {
-            *value = values[i].value;
-            return 0;
-        }
-    return FAILED;
+    return h100_attribute(value, attribute) ? 0 : FAILED;
 }
 km_cu_result cuDeviceTotalMem(size_t *bytes, km_cu_device device) {
     (void)device;
